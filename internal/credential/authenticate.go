@@ -1,0 +1,119 @@
+package credential
+
+import (
+	"context"
+	"time"
+
+	"github.com/herald-relay/herald/internal/fault"
+	"github.com/herald-relay/herald/internal/relay"
+	"github.com/herald-relay/herald/internal/store"
+)
+
+// Principal is who a request was proven to come from.
+type Principal struct {
+	Mailbox relay.MailboxID
+	Device  relay.DeviceID // devices only
+	Key     relay.KeyID    // agents only
+	Owner   bool           // the device that paired the mailbox
+}
+
+// Authenticator proves credentials against the store.
+type Authenticator struct {
+	Signer *Signer
+	Store  store.Store
+}
+
+// Agent proves an agent's credential from an Authorization header, in the order of the contract's section 1: shape,
+// signature, kind, secret and revocation, scope. It keeps the key's lastUsedAt fresh to ten minutes.
+func (a *Authenticator) Agent(ctx context.Context, header string, now time.Time) (Principal, error) {
+	t, err := a.token(header)
+	if err != nil {
+		return Principal{}, err
+	}
+	if t.Kind == DeviceToken {
+		return Principal{}, wrongCredential("this route takes an agent's credential, and a device token was sent; use an agent key (hrk_…) or an access token")
+	}
+	if t.Kind != AgentKey {
+		return Principal{}, unknownCredential() // access tokens are minted by the authorization server only
+	}
+	var key relay.Key
+	err = a.Store.View(ctx, func(tx store.Tx) (err error) {
+		key, err = tx.Keys().Get(t.Mailbox, t.Key)
+		return err
+	})
+	if err != nil {
+		return Principal{}, unknownIfMissing(err)
+	}
+	if !Equal(key.Hash, t.Hash()) || key.Kind != relay.KindStatic || !key.Active() {
+		return Principal{}, unknownCredential()
+	}
+	if key.Scope != relay.ScopeNotify {
+		return Principal{}, fault.New(fault.Forbidden, "scope", "this key does not carry the scope notify; make one that does")
+	}
+	a.touch(ctx, key, now)
+	return Principal{Mailbox: t.Mailbox, Key: t.Key}, nil
+}
+
+// touch is best effort: a request must not fail because a date could not be written.
+func (a *Authenticator) touch(ctx context.Context, key relay.Key, now time.Time) {
+	if now.Sub(key.LastUsedAt) < relay.KeyTouchEvery {
+		return
+	}
+	_ = a.Store.Update(ctx, func(tx store.Tx) error { return tx.Keys().Touch(key.Mailbox, key.ID, now) })
+}
+
+// Device proves a device token from an Authorization header, in the same order.
+func (a *Authenticator) Device(ctx context.Context, header string) (Principal, error) {
+	t, err := a.token(header)
+	if err != nil {
+		return Principal{}, err
+	}
+	if t.Kind != DeviceToken {
+		return Principal{}, wrongCredential("this route takes a device token (hrd_…), and an agent's credential was sent")
+	}
+	var devices []relay.Device
+	err = a.Store.View(ctx, func(tx store.Tx) (err error) {
+		devices, err = tx.Devices().List(t.Mailbox)
+		return err
+	})
+	if err != nil {
+		return Principal{}, unknownIfMissing(err)
+	}
+	hash, found := t.Hash(), relay.Device{}
+	for _, d := range devices {
+		if Equal(d.TokenHash, hash) {
+			found = d
+		}
+	}
+	if found.ID == "" {
+		return Principal{}, unknownCredential()
+	}
+	return Principal{Mailbox: t.Mailbox, Device: found.ID, Owner: found.Owner}, nil
+}
+
+func (a *Authenticator) token(header string) (Token, error) {
+	text, ok := Bearer(header)
+	if !ok {
+		return Token{}, fault.Unauthorized("send one credential as \"Authorization: Bearer TOKEN\"")
+	}
+	t, ok := Parse(text)
+	if !ok || !a.Signer.Signed(t.Mailbox) {
+		return Token{}, unknownCredential()
+	}
+	return t, nil
+}
+
+func wrongCredential(detail string) error {
+	return fault.New(fault.Forbidden, "wrong_credential", detail)
+}
+
+func unknownCredential() error {
+	return fault.Unauthorized("this relay does not know the credential, or it was revoked; pair or make a new key")
+}
+
+func unknownIfMissing(err error) error {
+	if fault.Is(err, fault.NotFound) {
+		return unknownCredential()
+	}
+	return err
+}
