@@ -172,3 +172,10 @@ func (m *Meter) giveBack(items []flushItem) {
 		d.loaded = false
 	}
 }
+
+// Pending returns what was counted today and has not reached the store.
+func (m *Meter) Pending(id relay.MailboxID, now time.Time) relay.Usage {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.dayLocked(id, now).pending
+}

@@ -1,0 +1,152 @@
+package mailbox
+
+import (
+	"context"
+	"time"
+
+	"github.com/herald-relay/herald/internal/fault"
+	"github.com/herald-relay/herald/internal/relay"
+	"github.com/herald-relay/herald/internal/store"
+)
+
+// Record applies a device's report. An unknown id is NotFound and is judged before the report itself.
+func (s *Service) Record(ctx context.Context, m relay.MailboxID, id relay.NotificationID, r relay.Receipt, now time.Time) error {
+	first := false
+	err := s.change(ctx, m, id, func(n *relay.Notification) (err error) {
+		first, err = n.Record(r, now)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	kind := relay.HintReceipt
+	if first {
+		kind = relay.HintReplied
+	}
+	s.Hub.Publish(relay.Hint{Kind: kind, Mailbox: m, Notification: id})
+	return nil
+}
+
+// Acknowledge records that a device holds the notification. An unknown id is NotFound.
+func (s *Service) Acknowledge(ctx context.Context, m relay.MailboxID, id relay.NotificationID, now time.Time) error {
+	return s.change(ctx, m, id, func(n *relay.Notification) error {
+		n.Acknowledge(now)
+		return nil
+	})
+}
+
+func (s *Service) change(ctx context.Context, m relay.MailboxID, id relay.NotificationID, fn func(*relay.Notification) error) error {
+	return s.Store.Update(ctx, func(tx store.Tx) error {
+		n, err := tx.Notifications().Get(m, id)
+		if err != nil {
+			return unknownNotification(err)
+		}
+		if err := fn(&n); err != nil {
+			return err
+		}
+		return tx.Notifications().Save(n)
+	})
+}
+
+func unknownNotification(err error) error {
+	if fault.Is(err, fault.NotFound) {
+		return fault.NotFoundf("this mailbox holds no notification with that id; it may be older than a day")
+	}
+	return err
+}
+
+// Waiting lists what devices still have to be told of, in order, beginning behind Seq after. What waited too long is
+// expired on the way and left out.
+func (s *Service) Waiting(ctx context.Context, m relay.MailboxID, after int64, limit int, now time.Time) (list []store.Waiting, err error) {
+	cutoff := now.Add(-s.Limits.QueueTTL)
+	for {
+		err = s.Store.View(ctx, func(tx store.Tx) error {
+			list, err = tx.Notifications().Waiting(m, after, limit)
+			return err
+		})
+		if err != nil || len(list) == 0 || !list[0].CreatedAt.Before(cutoff) {
+			return list, err
+		}
+		if n, err := s.expire(ctx, m, cutoff); err != nil || n == 0 {
+			return nil, err
+		}
+	}
+}
+
+// SetState stores what a device said of itself.
+func (s *Service) SetState(ctx context.Context, m relay.MailboxID, st relay.State) error {
+	st.QuietUntil = relay.FirstChars(st.QuietUntil, 40)
+	return goneIsUnauthorized(s.Store.Update(ctx, func(tx store.Tx) error {
+		old, err := tx.Mailboxes().Get(m)
+		if err != nil || old.State == st {
+			return err
+		}
+		return tx.Mailboxes().SetState(m, st)
+	}))
+}
+
+// OpenStream records a device's stream as the one that counts. A device that was unpaired meanwhile is Unauthenticated.
+func (s *Service) OpenStream(ctx context.Context, m relay.MailboxID, d relay.DeviceID, stream string, now time.Time) error {
+	return goneIsUnauthorized(s.Store.Update(ctx, func(tx store.Tx) error {
+		return tx.Devices().OpenStream(m, d, stream, now)
+	}))
+}
+
+// CloseStream forgets a device's stream, last heard from at at, unless a newer one took its place.
+func (s *Service) CloseStream(ctx context.Context, m relay.MailboxID, d relay.DeviceID, stream string, at time.Time) error {
+	return s.Store.Update(ctx, func(tx store.Tx) error { return tx.Devices().CloseStream(m, d, stream, at) })
+}
+
+// Heard records a sign of life.
+func (s *Service) Heard(ctx context.Context, m relay.MailboxID, d relay.DeviceID, at time.Time) error {
+	return s.Store.Update(ctx, func(tx store.Tx) error { return tx.Devices().Heard(m, d, at) })
+}
+
+// Overview is what GET /v1/device/info tells.
+type Overview struct {
+	Presence
+	Waiting    int64
+	ActiveKeys int
+}
+
+// Overview sums up a mailbox for its own devices.
+func (s *Service) Overview(ctx context.Context, m relay.MailboxID, now time.Time) (out Overview, err error) {
+	if out.Presence, err = s.Presence(ctx, m, now); err != nil {
+		return out, err
+	}
+	err = s.Store.View(ctx, func(tx store.Tx) error {
+		if out.Waiting, err = tx.Notifications().CountWaiting(m); err != nil {
+			return err
+		}
+		out.ActiveKeys, err = tx.Keys().CountActive(m)
+		return err
+	})
+	return out, err
+}
+
+// Usage is what GET /v1/device/usage tells, beside the limits.
+type Usage struct {
+	Day string
+	relay.Usage
+	Waiting      int64
+	StorageBytes int64
+}
+
+// Usage sums up what a mailbox used today and what it holds.
+func (s *Service) Usage(ctx context.Context, m relay.MailboxID, now time.Time) (out Usage, err error) {
+	out.Day = relay.Day(now)
+	pending := s.Meter.Pending(m, now)
+	err = s.Store.View(ctx, func(tx store.Tx) error {
+		stored, err := tx.Usage().Get(m, out.Day)
+		if err != nil {
+			return err
+		}
+		out.Usage = stored.Add(pending)
+		if out.Waiting, err = tx.Notifications().CountWaiting(m); err != nil {
+			return err
+		}
+		out.StorageBytes, err = tx.Notifications().Size(m)
+		return err
+	})
+	return out, err
+}
