@@ -15,6 +15,7 @@ import (
 	"errors"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -84,8 +85,8 @@ func Parse(data []byte) (Value, error) {
 	r := readers.Get().(*reader)
 	defer r.release()
 	r.src, r.text = *bytes.NewBuffer(data), string(data)
-	v, err := r.value(0)
-	if err != nil {
+	var v Value
+	if err := r.value(0, &v); err != nil {
 		return Value{}, r.explain(err)
 	}
 	if err := onlySpace(data, int(r.dec.InputOffset())); err != nil {
@@ -158,24 +159,25 @@ func (r *reader) release() {
 	}
 }
 
-func (r *reader) value(depth int) (v Value, err error) {
+// value reads one value into v, which is zero and stays the caller's: filling it in place spares copies.
+func (r *reader) value(depth int, v *Value) (err error) {
 	if r.values++; r.values > MaxValues {
-		return v, refuse("the JSON holds more than %d values", MaxValues)
+		return refuse("the JSON holds more than %d values", MaxValues)
 	}
 	switch r.dec.PeekKind() {
 	case '"':
 		v.Kind = String
 		v.Str, v.Size, err = r.quoted()
+		return err
 	case '0':
-		return r.number()
+		return r.number(v)
 	case '{':
-		return r.object(depth + 1)
+		return r.object(depth+1, v)
 	case '[':
-		return r.array(depth + 1)
+		return r.array(depth+1, v)
 	default:
-		return r.literal()
+		return r.literal(v)
 	}
-	return v, err
 }
 
 func (r *reader) quoted() (s string, size int32, err error) {
@@ -192,33 +194,34 @@ func (r *reader) quoted() (s string, size int32, err error) {
 	return string(plain), size, err
 }
 
-func (r *reader) number() (Value, error) {
+func (r *reader) number(v *Value) error {
 	raw, err := r.dec.ReadValue()
 	if err != nil {
-		return Value{}, err
+		return err
 	}
 	end := int(r.dec.InputOffset())
-	v := Value{Kind: Number, Str: r.text[end-len(raw) : end], Size: int32(len(raw))}
+	v.Kind, v.Str, v.Size = Number, r.text[end-len(raw):end], int32(len(raw))
 	v.Num, err = strconv.ParseFloat(v.Str, 64)
 	if errors.Is(err, strconv.ErrRange) { // Num is infinite then, as documented
-		err = nil
+		return nil
 	}
-	return v, err
+	return err
 }
 
-func (r *reader) literal() (Value, error) {
+func (r *reader) literal(v *Value) error {
 	tok, err := r.dec.ReadToken()
 	if err != nil {
-		return Value{}, err
+		return err
 	}
 	switch tok.Kind() {
 	case 'n':
-		return Value{Kind: Null, Size: 4}, nil
+		v.Size = 4
 	case 't':
-		return Value{Kind: Bool, Bool: true, Size: 4}, nil
+		v.Kind, v.Bool, v.Size = Bool, true, 4
 	default:
-		return Value{Kind: Bool, Size: 5}, nil
+		v.Kind, v.Size = Bool, 5
 	}
+	return nil
 }
 
 // enter consumes the opening bracket and returns where it stood.
@@ -239,47 +242,48 @@ func (r *reader) leave(start int64) (size int32, err error) {
 	return int32(r.dec.InputOffset() - start), err
 }
 
-func (r *reader) object(depth int) (Value, error) {
+func (r *reader) object(depth int, v *Value) error {
 	start, err := r.enter(depth)
 	if err != nil {
-		return Value{}, err
+		return err
 	}
 	base := len(r.members)
+	var m Member // outside the loop, so that it stays off the heap
 	for r.dec.PeekKind() == '"' {
 		if len(r.members)-base == MaxMembers {
-			return Value{}, refuse("an object of the JSON has more than %d members at byte %d", MaxMembers, r.dec.InputOffset())
+			return refuse("an object of the JSON has more than %d members at byte %d", MaxMembers, r.dec.InputOffset())
 		}
-		name, _, err := r.quoted()
-		if err != nil {
-			return Value{}, err
+		m = Member{}
+		if m.Name, _, err = r.quoted(); err != nil {
+			return err
 		}
-		v, err := r.value(depth)
-		if err != nil {
-			return Value{}, err
+		if err := r.value(depth, &m.Value); err != nil {
+			return err
 		}
-		r.members = append(r.members, Member{name, v})
+		r.members = append(r.members, m)
 	}
-	v := Value{Kind: Object, Members: take(&r.members, base)}
+	v.Kind, v.Members = Object, take(&r.members, base)
 	v.Size, err = r.leave(start)
-	return v, err
+	return err
 }
 
-func (r *reader) array(depth int) (Value, error) {
+func (r *reader) array(depth int, v *Value) error {
 	start, err := r.enter(depth)
 	if err != nil {
-		return Value{}, err
+		return err
 	}
 	base := len(r.items)
+	var item Value // outside the loop, so that it stays off the heap
 	for k := r.dec.PeekKind(); k != ']' && k != 0; k = r.dec.PeekKind() {
-		item, err := r.value(depth)
-		if err != nil {
-			return Value{}, err
+		item = Value{}
+		if err := r.value(depth, &item); err != nil {
+			return err
 		}
 		r.items = append(r.items, item)
 	}
-	v := Value{Kind: Array, Items: take(&r.items, base)}
+	v.Kind, v.Items = Array, take(&r.items, base)
 	v.Size, err = r.leave(start)
-	return v, err
+	return err
 }
 
 // take moves everything above base from the stack into a slice of its own.
@@ -288,9 +292,8 @@ func take[T any](stack *[]T, base int) []T {
 	if len(top) == 0 {
 		return nil
 	}
-	own := make([]T, len(top))
-	copy(own, top)
-	clear(top)
+	own := slices.Clone(top)
+	clear(top) // the stack must not keep the input alive
 	*stack = (*stack)[:base]
 	return own
 }
