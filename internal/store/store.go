@@ -105,7 +105,8 @@ type Devices interface {
 
 // Keys holds agents' rights.
 type Keys interface {
-	// Create adds k. An active key of the mailbox with that name is Conflict with code "name_taken".
+	// Create adds k. An active key of the mailbox with that name is Conflict with code "name_taken". NotFound when the
+	// mailbox is gone.
 	Create(k relay.Key) error
 	// Get is NotFound when the mailbox has no such key.
 	Get(m relay.MailboxID, id relay.KeyID) (relay.Key, error)
@@ -142,10 +143,12 @@ type Notifications interface {
 	Sent(m relay.MailboxID, k relay.KeyID, agentID string, since time.Time) (relay.Notification, error)
 	// Admission gathers what AdmissionLimits judge for one more notification of the key at now, perKey being the rate
 	// limit. The answer is exact with respect to every earlier Update of that mailbox and, inside an Update, of this one.
+	// Sends dated more than a minute after now count for no rate: the clock was set back since. NotFound when the
+	// mailbox is gone.
 	Admission(m relay.MailboxID, k relay.KeyID, perKey int, now time.Time) (relay.Admission, error)
 	// Insert stores n, assigns n.Seq (the mailbox's next) and counts it for rate, day and queue. When another
 	// notification of the same key holds the same AgentID and was created before forget, that one gives up the id; a
-	// younger one makes Insert a Conflict.
+	// younger one makes Insert a Conflict. NotFound when the mailbox is gone; whether the key is there is not looked at.
 	Insert(n *relay.Notification, forget time.Time) error
 	// Save stores the receipt of n (all but identity, payload and Seq) and keeps the mailbox's waiting count true.
 	// NotFound when it is gone.
