@@ -1,0 +1,313 @@
+package deviceapi
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/herald-relay/herald/internal/credential"
+	"github.com/herald-relay/herald/internal/fault"
+	"github.com/herald-relay/herald/internal/presence"
+	"github.com/herald-relay/herald/internal/relay"
+)
+
+// Close codes of the stream (contract section 6.2).
+const (
+	closeReplaced = websocket.StatusCode(4000)
+	closeUnpaired = websocket.StatusCode(4001)
+)
+
+const (
+	// writeWithin is how long a device may take to accept one frame before its stream is closed.
+	writeWithin = 20 * time.Second
+	// silentClosed is how long a stream may be silent before the relay gives it up: apps ping every five minutes.
+	silentClosed = 33 * time.Minute
+	// heardEvery is how often signs of life reach the store at most.
+	heardEvery = time.Minute
+	// pumpBatch bounds the notifications held in memory for one stream.
+	pumpBatch = 4
+	// repliedMax bounds the "replied" hints waiting for one stream; more are dropped, for they are only hints.
+	repliedMax = 64
+)
+
+// stream is one device's open WebSocket. It has one goroutine that reads, for as long as it is open, and one that
+// writes, only while there is something to write. A stream that the same device opens later replaces it (close code
+// 4000); one whose device was unpaired closes with 4001.
+type stream struct {
+	api     *API // set once, as the next four
+	conn    *websocket.Conn
+	id      string
+	mailbox relay.MailboxID
+	device  relay.DeviceID
+
+	heard     atomic.Int64 // Unix milliseconds of the last sign of life
+	persisted int64        // what the store knows of it; owned by the reader
+	lastSeq   int64        // how far notifications were sent; owned by the pump
+
+	mu      sync.Mutex             // guards the rest
+	pumping bool                   // a pump runs
+	dirty   bool                   // notifications may wait
+	closing bool                   // no pump may start any more
+	replied []relay.NotificationID // to be told to the device
+}
+
+func (a *API) stream(w http.ResponseWriter, r *http.Request) error {
+	p, err := a.Auth.Device(r.Context(), r.Header.Get("Authorization"))
+	if err != nil {
+		return err
+	}
+	if !upgrades(r) {
+		return fault.New(fault.UpgradeRequired, "upgrade_required", "the stream is a WebSocket; connect with Upgrade: websocket")
+	}
+	s, err := a.open(w, r, p)
+	if err != nil {
+		return err
+	}
+	a.streams.Go(s.run) // the handler returns, and with it goes all that served the upgrade
+	return nil
+}
+
+func upgrades(r *http.Request) bool {
+	return strings.EqualFold(r.Header.Get("Upgrade"), "websocket") && strings.Contains(strings.ToLower(r.Header.Get("Connection")), "upgrade")
+}
+
+// open records the stream in the store, upgrades, and says welcome before anyone can reach the stream.
+func (a *API) open(w http.ResponseWriter, r *http.Request, p credential.Principal) (*stream, error) {
+	now := time.Now()
+	s := &stream{api: a, mailbox: p.Mailbox, device: p.Device, id: newStreamID(now)}
+	s.heard.Store(now.UnixMilli())
+	s.persisted = now.UnixMilli()
+	if err := a.Mailbox.OpenStream(r.Context(), p.Mailbox, p.Device, s.id, now); err != nil {
+		return nil, err
+	}
+	conn, err := websocket.Accept(smallBuffers{w}, r, &websocket.AcceptOptions{
+		InsecureSkipVerify: true, // a bearer token is no ambient authority: no page can lend it
+		CompressionMode:    websocket.CompressionDisabled,
+	})
+	if err != nil { // Accept has answered
+		s.forget()
+		return nil, fault.InvalidRequest("", "the WebSocket handshake failed").Because(err)
+	}
+	s.conn = conn
+	conn.SetReadLimit(hardReadLimit)
+	if err := s.write(welcome(a.Mailbox.Limits.QueueTTL)); err != nil {
+		s.forget()
+		conn.CloseNow()
+		return nil, fault.InvalidRequest("", "the WebSocket closed during the handshake").Because(err)
+	}
+	return s, nil
+}
+
+// newStreamID makes ids of which a later one sorts later.
+func newStreamID(now time.Time) string {
+	return fmt.Sprintf("%012x%s", now.UnixMilli(), relay.RandomHex(6))
+}
+
+// smallBuffers gives a hijacked connection buffers of its own size: the server's are eight times what an idle stream
+// needs.
+type smallBuffers struct{ http.ResponseWriter }
+
+const hijackBuffer = 512
+
+// Hijack takes the connection over with what the client has already sent.
+func (w smallBuffers) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, rw, err := http.NewResponseController(w.ResponseWriter).Hijack()
+	if err != nil {
+		return nil, nil, err
+	}
+	early, err := rw.Reader.Peek(rw.Reader.Buffered())
+	if err != nil {
+		return nil, nil, err
+	}
+	small := bufio.NewReaderSize(&prefixed{early: append([]byte(nil), early...), Conn: conn}, hijackBuffer)
+	if len(early) > 0 {
+		if _, err := small.Peek(min(len(early), hijackBuffer)); err != nil {
+			return nil, nil, err
+		}
+	}
+	return conn, bufio.NewReadWriter(small, bufio.NewWriterSize(conn, hijackBuffer)), nil
+}
+
+// prefixed is a connection of which some bytes were read already.
+type prefixed struct {
+	net.Conn
+	early []byte
+}
+
+// Read returns the early bytes first.
+func (p *prefixed) Read(b []byte) (int, error) {
+	if len(p.early) == 0 {
+		return p.Conn.Read(b)
+	}
+	n := copy(b, p.early)
+	p.early = p.early[n:]
+	return n, nil
+}
+
+// run attaches the stream, reads until it ends, and leaves nothing behind.
+func (s *stream) run() {
+	s.api.Hub.Attach(s.mailbox, s)
+	s.Wake()
+	s.read()
+	s.api.Hub.Detach(s.mailbox, s)
+	s.mu.Lock()
+	s.closing = true
+	s.mu.Unlock()
+	s.conn.CloseNow()
+	s.forget()
+}
+
+// forget tells the store that the stream is gone. It is best effort: the 11-minute rule corrects a lost word.
+func (s *stream) forget() {
+	ctx, cancel := context.WithTimeout(context.Background(), writeWithin)
+	defer cancel()
+	if err := s.api.Mailbox.CloseStream(ctx, s.mailbox, s.device, s.id, s.LastHeard()); err != nil {
+		s.api.Log.Debug("stream not closed in the store", "mailbox", s.mailbox, "err", err)
+	}
+}
+
+// ID names the stream.
+func (s *stream) ID() string { return s.id }
+
+// Device is the device it belongs to.
+func (s *stream) Device() relay.DeviceID { return s.device }
+
+// LastHeard is when the device last gave a sign of life.
+func (s *stream) LastHeard() time.Time { return time.UnixMilli(s.heard.Load()).UTC() }
+
+// Wake starts the pump, or lets the running one go round again.
+func (s *stream) Wake() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.dirty = true
+	s.startLocked()
+}
+
+// Replied has the device told that a notification was answered.
+func (s *stream) Replied(id relay.NotificationID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.replied) < repliedMax {
+		s.replied = append(s.replied, id)
+	}
+	s.startLocked()
+}
+
+func (s *stream) startLocked() {
+	if s.pumping || s.closing {
+		return
+	}
+	s.pumping = true
+	s.api.streams.Go(s.pump)
+}
+
+// pump writes what waits and ends when nothing does, or when the device takes nothing any more.
+func (s *stream) pump() {
+	for {
+		dirty, replied, more := s.take()
+		if !more {
+			return
+		}
+		err := s.tell(replied)
+		if err == nil && dirty {
+			err = s.deliver()
+		}
+		if err != nil {
+			s.api.Log.Debug("stream gave up writing", "mailbox", s.mailbox, "err", err)
+			s.mu.Lock()
+			s.closing, s.pumping = true, false
+			s.mu.Unlock()
+			s.conn.CloseNow() // the reader notices and cleans up
+			return
+		}
+	}
+}
+
+func (s *stream) take() (dirty bool, replied []relay.NotificationID, more bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	dirty, replied = s.dirty, s.replied
+	s.dirty, s.replied = false, nil
+	more = (dirty || len(replied) > 0) && !s.closing
+	s.pumping = more
+	return dirty, replied, more
+}
+
+func (s *stream) tell(replied []relay.NotificationID) error {
+	for _, id := range replied {
+		if err := s.write(repliedFrame(id)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// deliver sends every waiting notification that this stream has not sent, in order.
+func (s *stream) deliver() error {
+	for {
+		ctx, cancel := context.WithTimeout(context.Background(), writeWithin)
+		list, err := s.api.Mailbox.Waiting(ctx, s.mailbox, s.lastSeq, pumpBatch, time.Now())
+		cancel()
+		if err != nil {
+			return err
+		}
+		for i := range list {
+			if err := s.write(notifyFrame(&list[i])); err != nil {
+				return err
+			}
+			s.lastSeq = list[i].Seq
+		}
+		if len(list) < pumpBatch {
+			return nil
+		}
+	}
+}
+
+func (s *stream) write(frame []byte) error {
+	ctx, cancel := context.WithTimeout(context.Background(), writeWithin)
+	defer cancel()
+	return s.conn.Write(ctx, websocket.MessageText, frame)
+}
+
+// Replaced closes the stream because the same device opened a newer one.
+func (s *stream) Replaced() { s.close(closeReplaced, "replaced by a newer stream of this device") }
+
+// Unpaired closes the stream because the device no longer belongs to the mailbox.
+func (s *stream) Unpaired() { s.close(closeUnpaired, "unpaired") }
+
+// close says why and hangs up, without holding up whoever calls.
+func (s *stream) close(code websocket.StatusCode, reason string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing {
+		return
+	}
+	s.closing = true
+	s.api.streams.Go(func() { _ = s.conn.Close(code, reason) }) // fails only when the device is gone already
+}
+
+// CloseAll ends every stream of this process because the relay stops.
+func (a *API) CloseAll() {
+	a.Hub.Each(func(st presence.Stream) {
+		if s, ok := st.(*stream); ok {
+			s.close(websocket.StatusGoingAway, "the relay is restarting; connect again in a moment")
+		}
+	})
+}
+
+// CloseSilent ends streams that gave no sign of life for a long time: their devices are gone without a word.
+func (a *API) CloseSilent(now time.Time) {
+	a.Hub.Each(func(st presence.Stream) {
+		if s, ok := st.(*stream); ok && now.Sub(s.LastHeard()) > silentClosed {
+			s.close(websocket.StatusGoingAway, "silent for too long; connect again")
+		}
+	})
+}
