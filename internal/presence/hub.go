@@ -262,3 +262,16 @@ func (h *Hub) streamsOf(m relay.MailboxID) []Stream {
 func (h *Hub) at(key string) *shard {
 	return &h.shard[maphash.String(h.seed, key)%shards]
 }
+
+// Waits counts the open watches of this process.
+func (h *Hub) Waits() (n int) {
+	for i := range h.shard {
+		s := &h.shard[i]
+		s.mu.Lock()
+		for _, set := range s.watches {
+			n += len(set)
+		}
+		s.mu.Unlock()
+	}
+	return n
+}

@@ -1,0 +1,114 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/herald-relay/herald/internal/admin"
+	"github.com/herald-relay/herald/internal/allowance"
+	"github.com/herald-relay/herald/internal/clips"
+	"github.com/herald-relay/herald/internal/config"
+	"github.com/herald-relay/herald/internal/credential"
+	"github.com/herald-relay/herald/internal/mailbox"
+	"github.com/herald-relay/herald/internal/pairing"
+	"github.com/herald-relay/herald/internal/postgres"
+	"github.com/herald-relay/herald/internal/presence"
+	"github.com/herald-relay/herald/internal/relay"
+	"github.com/herald-relay/herald/internal/sqlite"
+	"github.com/herald-relay/herald/internal/store"
+)
+
+// DatabaseFile is the embedded database's name in the data directory.
+const DatabaseFile = "herald.db"
+
+// core is everything below the edges.
+type core struct {
+	store   store.Store
+	signer  *credential.Signer
+	clips   *clips.Dir
+	hub     *presence.Hub
+	meter   *allowance.Meter
+	mailbox *mailbox.Service
+	pairing *pairing.Service
+}
+
+func openCore(ctx context.Context, cfg config.Config, log *slog.Logger) (*core, error) {
+	if err := os.MkdirAll(cfg.Data, 0o700); err != nil {
+		return nil, fmt.Errorf("data directory: %w; choose another with --data, or make it writable", err)
+	}
+	st, err := openStore(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	secret, err := relaySecret(cfg)
+	if err != nil {
+		return nil, errors.Join(err, st.Close())
+	}
+	files, err := clips.Open(filepath.Join(cfg.Data, "clips"))
+	if err != nil {
+		return nil, errors.Join(err, st.Close())
+	}
+	c := &core{store: st, clips: files, signer: credential.NewSigner(secret), hub: presence.New(st.Bus()), meter: allowance.NewMeter(st, log)}
+	c.mailbox = &mailbox.Service{Store: st, Hub: c.hub, Meter: c.meter, Clips: files, Limits: limitsOf(cfg), Log: log}
+	c.pairing = &pairing.Service{
+		Store: st, Hub: c.hub, Signer: c.signer, Clips: files, PairingSecret: cfg.PairingSecret.Reveal(), Log: log,
+		Limits: pairing.Limits{MaxDevices: cfg.MaxDevices, StartsPerHour: cfg.PairStartsPerHour, StartsInAll: cfg.PairStartsGlobalPerHour},
+	}
+	return c, nil
+}
+
+func openStore(ctx context.Context, cfg config.Config) (store.Store, error) {
+	if cfg.Embedded() {
+		return sqlite.Open(ctx, filepath.Join(cfg.Data, DatabaseFile), nil)
+	}
+	return postgres.Open(ctx, cfg.Database.Reveal(), nil)
+}
+
+// relaySecret is the configured one, or, on the embedded default, the one that the data directory keeps.
+func relaySecret(cfg config.Config) (string, error) {
+	if s := cfg.RelaySecret.Reveal(); s != "" {
+		return s, nil
+	}
+	if !cfg.Embedded() {
+		return "", errors.New("RELAY_SECRET is not set: with --database every process must be given the same one, 32 random bytes or more")
+	}
+	s, _, err := config.Secrets(cfg.Data)
+	return s.Reveal(), err
+}
+
+func limitsOf(cfg config.Config) mailbox.Limits {
+	return mailbox.Limits{
+		Admission:         relay.AdmissionLimits{PerKey: cfg.RateLimitPerKey, PerDay: cfg.NotificationsPerDay, Queue: cfg.QueueMax},
+		QueueTTL:          cfg.QueueTTL,
+		RequestsPerDay:    cfg.RequestsPerDay,
+		PollSecondsPerDay: cfg.PollSecondsPerDay,
+		ClipsPerDay:       cfg.AudioUploadsPerDay,
+		ClipBytesPerDay:   cfg.AudioBytesPerDay,
+	}
+}
+
+func (c *core) close() error { return errors.Join(c.clips.Close(), c.store.Close()) }
+
+// OpenAdmin reaches the relay of a configuration for its operator: the running one when there is one, else its store
+// itself. Close the result.
+func OpenAdmin(ctx context.Context, cfg config.Config, log *slog.Logger) (admin.Admin, error) {
+	client, err := admin.Dial(ctx, cfg.Data)
+	if err == nil {
+		return client, nil
+	}
+	if !errors.Is(err, admin.ErrNotRunning) {
+		return nil, err
+	}
+	c, err := openCore(ctx, cfg, log)
+	if err != nil {
+		return nil, err
+	}
+	return &admin.Direct{
+		Pairing: c.pairing, Release: c.close,
+		Origin: func() string { return originOf(cfg, cfg.Listen) },
+	}, nil
+}
