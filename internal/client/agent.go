@@ -142,7 +142,7 @@ func (a *Agent) Await(ctx context.Context, id string, timeout time.Duration) (Re
 		if err == nil && r.Suppressed && !r.Replied && !r.TimedOut {
 			r.Suppressed, err = a.suppressedWhole(ctx, id)
 		}
-		pause, end := awaitStep(r, err, time.Since(asked) >= wait-time.Second, rest)
+		pause, end := awaitStep(r, err, r.TimedOut && time.Since(asked) > wait/2, rest)
 		if end || ctx.Err() != nil {
 			return r, err
 		}
@@ -161,7 +161,7 @@ func (a *Agent) Await(ctx context.Context, id string, timeout time.Duration) (Re
 	}
 }
 
-// awaitStep judges one poll. full tells that it lasted as long as it was asked to.
+// awaitStep judges one poll. full tells that it lasted, rather than came back early with nothing.
 func awaitStep(r Reply, err error, full bool, rest time.Duration) (pause time.Duration, end bool) {
 	if err != nil {
 		e, refused := errors.AsType[*Error](err)
