@@ -86,5 +86,5 @@ func (f Found) orRefuse(name string, want Kind) error {
 	if f != WrongType {
 		return nil
 	}
-	return fault.InvalidRequest(name, "%s must be %s", name, want.article())
+	return fault.InvalidRequest(name, "%s must be %s", name, want.Article())
 }

@@ -79,35 +79,33 @@ type Member struct {
 // Parse decodes exactly one JSON value, which white space may surround. Malformed, truncated or trailing data, bytes
 // or escapes that are not Unicode text, and anything beyond the bounds are invalid_request with the byte offset.
 func Parse(data []byte) (Value, error) {
-	if len(data) > math.MaxInt32 {
-		return Value{}, refuse("the JSON is longer than 2 GiB")
-	}
 	r := readers.Get().(*reader)
 	defer r.release()
-	r.src, r.text = *bytes.NewBuffer(data), string(data)
-	var v Value
-	if err := r.value(0, &v); err != nil {
-		return Value{}, r.explain(err)
-	}
-	if err := onlySpace(data, int(r.dec.InputOffset())); err != nil {
-		return Value{}, err
-	}
-	return v, nil
+	return r.parse(data)
 }
 
 // ParseObject is Parse for input that must be an object; any other value is invalid_request.
 func ParseObject(data []byte) (Value, error) {
-	v, err := Parse(data)
-	if err != nil {
-		return Value{}, err
-	}
-	if v.Kind != Object {
-		return Value{}, refuse("the JSON must be an object, in braces; this is %s", v.Kind.article())
-	}
-	return v, nil
+	r := readers.Get().(*reader)
+	defer r.release()
+	return r.parseObject(data)
 }
 
-func (k Kind) article() string {
+// WithObject is ParseObject for callers that need the tree only for a moment: it calls use with the object and returns
+// its error. Items and members are valid until use returns, and reused afterwards; strings may be kept.
+func WithObject(data []byte, use func(Value) error) error {
+	r := readers.Get().(*reader)
+	defer r.release()
+	r.lend = true
+	v, err := r.parseObject(data)
+	if err != nil {
+		return err
+	}
+	return use(v)
+}
+
+// Article returns the name of the JSON type as a sentence needs it: "a string", "an object", "null".
+func (k Kind) Article() string {
 	switch k {
 	case Null:
 		return "null"
@@ -120,6 +118,7 @@ func (k Kind) article() string {
 
 func refuse(detail string, args ...any) error { return fault.InvalidRequest("", detail, args...) }
 
+// onlySpace refuses data that has more than white space from that offset on.
 func onlySpace(data []byte, from int) error {
 	for i := from; i < len(data); i++ {
 		if c := data[i]; c != ' ' && c != '\n' && c != '\t' && c != '\r' {
@@ -129,8 +128,8 @@ func onlySpace(data []byte, from int) error {
 	return nil
 }
 
-// reader walks one input. members and items are stacks shared by all open objects and arrays, so that each closed one
-// costs a single allocation of its exact size.
+// reader walks one input. members and items are stacks shared by all open objects and arrays: what is in one that
+// closes moves to memory of its own, or to what is lent to WithObject.
 type reader struct {
 	dec     jsontext.Decoder // always freshly reset to read from src
 	src     bytes.Buffer
@@ -138,6 +137,10 @@ type reader struct {
 	values  int
 	members []Member
 	items   []Value
+
+	lend        bool
+	lentMembers []Member
+	lentItems   []Value
 }
 
 var readers = sync.Pool{New: func() any {
@@ -148,98 +151,133 @@ var readers = sync.Pool{New: func() any {
 
 func (r *reader) reset() { r.dec.Reset(&r.src, jsontext.AllowDuplicateNames(true)) }
 
-// release drops every reference to the input before r waits for its next one.
+// maxKept is how many members or items the memory of a reader that waits for its next input may have room for.
+const maxKept = 256
+
+// release drops every reference to the input and returns r to the pool.
 func (r *reader) release() {
-	clear(r.members)
-	clear(r.items)
-	r.src, r.text, r.values, r.members, r.items = bytes.Buffer{}, "", 0, r.members[:0], r.items[:0]
-	r.reset()
-	if cap(r.members) <= MaxMembers && cap(r.items) <= MaxMembers {
-		readers.Put(r)
+	if cap(r.members)+cap(r.lentMembers) > maxKept || cap(r.items)+cap(r.lentItems) > maxKept {
+		return
 	}
+	r.src, r.text, r.values, r.lend = bytes.Buffer{}, "", 0, false
+	r.members, r.lentMembers = emptied(r.members), emptied(r.lentMembers)
+	r.items, r.lentItems = emptied(r.items), emptied(r.lentItems)
+	r.reset()
+	readers.Put(r)
 }
 
-// value reads one value into v, which is zero and stays the caller's: filling it in place spares copies.
-func (r *reader) value(depth int, v *Value) (err error) {
+func emptied[T any](s []T) []T {
+	clear(s)
+	return s[:0]
+}
+
+func (r *reader) parseObject(data []byte) (Value, error) {
+	v, err := r.parse(data)
+	if err != nil {
+		return Value{}, err
+	}
+	if v.Kind != Object {
+		return Value{}, refuse("the JSON must be an object, in braces; this is %s", v.Kind.Article())
+	}
+	return v, nil
+}
+
+func (r *reader) parse(data []byte) (v Value, err error) {
+	if len(data) > math.MaxInt32 {
+		return Value{}, refuse("the JSON is longer than 2 GiB")
+	}
+	r.src, r.text = *bytes.NewBuffer(data), string(data)
+	kind, token, err := r.next()
+	if err == nil {
+		err = r.value(kind, token, 0, &v)
+	}
+	if err != nil {
+		return Value{}, r.explain(err)
+	}
+	if err := onlySpace(data, int(r.dec.InputOffset())); err != nil {
+		return Value{}, err
+	}
+	return v, nil
+}
+
+// next reads one token. For strings and numbers token is the raw text, quotes included: it starts after the white
+// space and the delimiter that follow the previous token.
+func (r *reader) next() (kind jsontext.Kind, token string, err error) {
+	start := int(r.dec.InputOffset())
+	t, err := r.dec.ReadToken()
+	if err != nil {
+		return 0, "", err
+	}
+	kind = t.Kind()
+	if kind != '"' && kind != '0' {
+		return kind, "", nil
+	}
+	for start < len(r.text) && between(r.text[start]) {
+		start++
+	}
+	return kind, r.text[start:r.dec.InputOffset()], nil
+}
+
+// between holds for the bytes that may stand between two tokens.
+func between(c byte) bool {
+	return c == ',' || c == ':' || c == ' ' || c == '\n' || c == '\t' || c == '\r'
+}
+
+// value makes v, which is zero and stays the caller's, of the token just read and, for an object or array, of all
+// tokens up to its end.
+func (r *reader) value(kind jsontext.Kind, token string, depth int, v *Value) (err error) {
 	if r.values++; r.values > MaxValues {
 		return refuse("the JSON holds more than %d values", MaxValues)
 	}
-	switch r.dec.PeekKind() {
+	v.Size = int32(len(token))
+	switch kind {
 	case '"':
 		v.Kind = String
-		v.Str, v.Size, err = r.quoted()
+		v.Str, err = unquote(token)
 		return err
 	case '0':
-		return r.number(v)
+		v.Kind, v.Str = Number, token
+		v.Num, err = parseNumber(token)
+		return err
 	case '{':
 		return r.object(depth+1, v)
 	case '[':
 		return r.array(depth+1, v)
-	default:
-		return r.literal(v)
-	}
-}
-
-func (r *reader) quoted() (s string, size int32, err error) {
-	raw, err := r.dec.ReadValue()
-	if err != nil {
-		return "", 0, err
-	}
-	end := int(r.dec.InputOffset())
-	s, size = r.text[end-len(raw)+1:end-1], int32(len(raw))
-	if strings.IndexByte(s, '\\') < 0 {
-		return s, size, nil
-	}
-	plain, err := jsontext.AppendUnquote(nil, raw)
-	return string(plain), size, err
-}
-
-func (r *reader) number(v *Value) error {
-	raw, err := r.dec.ReadValue()
-	if err != nil {
-		return err
-	}
-	end := int(r.dec.InputOffset())
-	v.Kind, v.Str, v.Size = Number, r.text[end-len(raw):end], int32(len(raw))
-	v.Num, err = strconv.ParseFloat(v.Str, 64)
-	if errors.Is(err, strconv.ErrRange) { // Num is infinite then, as documented
-		return nil
-	}
-	return err
-}
-
-func (r *reader) literal(v *Value) error {
-	tok, err := r.dec.ReadToken()
-	if err != nil {
-		return err
-	}
-	switch tok.Kind() {
-	case 'n':
-		v.Size = 4
 	case 't':
 		v.Kind, v.Bool, v.Size = Bool, true, 4
-	default:
+	case 'f':
 		v.Kind, v.Size = Bool, 5
+	case 'n':
+		v.Size = 4
 	}
 	return nil
 }
 
-// enter consumes the opening bracket and returns where it stood.
-func (r *reader) enter(depth int) (start int64, err error) {
-	if _, err := r.dec.ReadToken(); err != nil {
-		return 0, err
+func unquote(token string) (string, error) {
+	inner := token[1 : len(token)-1]
+	if strings.IndexByte(inner, '\\') < 0 {
+		return inner, nil
 	}
+	plain, err := jsontext.AppendUnquote(nil, token)
+	return string(plain), err
+}
+
+// parseNumber returns infinity for what is beyond float64, as Value.Num documents.
+func parseNumber(token string) (float64, error) {
+	n, err := strconv.ParseFloat(token, 64)
+	if errors.Is(err, strconv.ErrRange) {
+		return n, nil
+	}
+	return n, err
+}
+
+// enter returns where the opening bracket just read stood.
+func (r *reader) enter(depth int) (start int64, err error) {
 	start = r.dec.InputOffset() - 1
 	if depth > MaxDepth {
 		return 0, refuse("the JSON nests deeper than %d levels at byte %d", MaxDepth, start)
 	}
 	return start, nil
-}
-
-// leave consumes the closing bracket, or meets the error that stands in its place.
-func (r *reader) leave(start int64) (size int32, err error) {
-	_, err = r.dec.ReadToken()
-	return int32(r.dec.InputOffset() - start), err
 }
 
 func (r *reader) object(depth int, v *Value) error {
@@ -249,22 +287,38 @@ func (r *reader) object(depth int, v *Value) error {
 	}
 	base := len(r.members)
 	var m Member // outside the loop, so that it stays off the heap
-	for r.dec.PeekKind() == '"' {
+	for {
+		kind, token, err := r.next()
+		if err != nil {
+			return err
+		}
+		if kind == '}' {
+			break
+		}
 		if len(r.members)-base == MaxMembers {
 			return refuse("an object of the JSON has more than %d members at byte %d", MaxMembers, r.dec.InputOffset())
 		}
-		m = Member{}
-		if m.Name, _, err = r.quoted(); err != nil {
-			return err
-		}
-		if err := r.value(depth, &m.Value); err != nil {
+		if err := r.member(token, depth, &m); err != nil {
 			return err
 		}
 		r.members = append(r.members, m)
 	}
-	v.Kind, v.Members = Object, take(&r.members, base)
-	v.Size, err = r.leave(start)
-	return err
+	v.Kind, v.Members = Object, take(&r.members, base, &r.lentMembers, r.lend, depth)
+	v.Size = int32(r.dec.InputOffset() - start)
+	return nil
+}
+
+// member reads the value that belongs to the quoted name and sets m to both.
+func (r *reader) member(name string, depth int, m *Member) (err error) {
+	*m = Member{}
+	if m.Name, err = unquote(name); err != nil {
+		return err
+	}
+	kind, token, err := r.next()
+	if err != nil {
+		return err
+	}
+	return r.value(kind, token, depth, &m.Value)
 }
 
 func (r *reader) array(depth int, v *Value) error {
@@ -274,25 +328,43 @@ func (r *reader) array(depth int, v *Value) error {
 	}
 	base := len(r.items)
 	var item Value // outside the loop, so that it stays off the heap
-	for k := r.dec.PeekKind(); k != ']' && k != 0; k = r.dec.PeekKind() {
+	for {
+		kind, token, err := r.next()
+		if err != nil {
+			return err
+		}
+		if kind == ']' {
+			break
+		}
 		item = Value{}
-		if err := r.value(depth, &item); err != nil {
+		if err := r.value(kind, token, depth, &item); err != nil {
 			return err
 		}
 		r.items = append(r.items, item)
 	}
-	v.Kind, v.Items = Array, take(&r.items, base)
-	v.Size, err = r.leave(start)
-	return err
+	v.Kind, v.Items = Array, take(&r.items, base, &r.lentItems, r.lend, depth)
+	v.Size = int32(r.dec.InputOffset() - start)
+	return nil
 }
 
-// take moves everything above base from the stack into a slice of its own.
-func take[T any](stack *[]T, base int) []T {
+// take moves everything above base from the stack into a slice of its own, or to the end of lent. What is lent of the
+// outermost value may stay on the stack: nothing comes after it.
+func take[T any](stack *[]T, base int, lent *[]T, lend bool, depth int) []T {
 	top := (*stack)[base:]
 	if len(top) == 0 {
 		return nil
 	}
-	own := slices.Clone(top)
+	if lend && depth == 1 {
+		return top
+	}
+	var own []T
+	if lend {
+		start := len(*lent)
+		*lent = append(*lent, top...) // growing moves to new memory; slices taken before keep the old
+		own = (*lent)[start:len(*lent):len(*lent)]
+	} else {
+		own = slices.Clone(top)
+	}
 	clear(top) // the stack must not keep the input alive
 	*stack = (*stack)[:base]
 	return own

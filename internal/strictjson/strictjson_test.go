@@ -1,6 +1,7 @@
 package strictjson_test
 
 import (
+	"errors"
 	"math"
 	"strconv"
 	"strings"
@@ -203,5 +204,63 @@ func wantFault(t *testing.T, err error, code, part string, fields []string) {
 	}
 	if diff := cmp.Diff(fields, got.Fields); diff != "" {
 		t.Errorf("fields differ (-want +got):\n%s", diff)
+	}
+}
+
+func TestALentTreeEqualsAnOwnedOne(t *testing.T) {
+	t.Parallel()
+	for _, in := range []string{`{}`, `{"a":1}`, `{"a":{"b":{"c":[1,[2,{"d":3}],{"e":4}]},"f":{}},"g":[{"h":1},{"i":2},{"j":3,"k":4}]}`, object(600),
+		`{"a":` + object(300) + `,"b":` + object(300) + `}`} {
+		want, err := strictjson.ParseObject([]byte(in))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			err = strictjson.WithObject([]byte(in), func(got value) error {
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("trees of %.40s differ (-owned +lent):\n%s", in, diff)
+				}
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+func TestWithObjectReturnsTheErrorOfUseAndCallsItForObjectsOnly(t *testing.T) {
+	t.Parallel()
+	cause := errors.New("refused by the caller")
+	if err := strictjson.WithObject([]byte(`{}`), func(value) error { return cause }); !errors.Is(err, cause) {
+		t.Errorf("error = %v, want the caller's", err)
+	}
+	for in, part := range map[string]string{`[]`: "must be an object", `{"a"`: "ends too early", `{} 1`: "more data"} {
+		err := strictjson.WithObject([]byte(in), func(value) error {
+			t.Errorf("use was called for %s", in)
+			return nil
+		})
+		wantInvalid(t, err, part, nil)
+	}
+}
+
+func TestStringsOfALentTreeMayBeKept(t *testing.T) {
+	t.Parallel()
+	var kept []string
+	for i := range 50 {
+		in := []byte(`{"k":"value ` + strconv.Itoa(i) + `","e":"\u0076` + strconv.Itoa(i) + `"}`)
+		err := strictjson.WithObject(in, func(v value) error {
+			kept = append(kept, v.Members[0].Value.Str, v.Members[1].Value.Str)
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		clear(in)
+	}
+	for i := range 50 {
+		if kept[2*i] != "value "+strconv.Itoa(i) || kept[2*i+1] != "v"+strconv.Itoa(i) {
+			t.Fatalf("string %d has become %q and %q", i, kept[2*i], kept[2*i+1])
+		}
 	}
 }
