@@ -22,7 +22,7 @@ var (
 	notificationID = pattern("1 to 128 letters, digits and . _ : -", 128, nil, isIDByte)
 	sound          = form{"1 to 40 letters, digits, spaces and . _ -, starting with a letter or digit", checkSound}
 	voice          = pattern("1 to 40 letters, digits and _", 40, nil, isWord)
-	lang           = form{"a language code such as en-us", checkLang}
+	lang           = form{"a language code such as en-us: 2 or 3 letters, then if wanted - and 2 to 8 letters or digits", checkLang}
 	spokenText     = lines(2000)
 	durationText   = line(40)
 	speed          = span{"a number from 0.5 to 2", 0.5, 2}
@@ -145,7 +145,7 @@ func checkSound(s string) (string, string) {
 	return s, matches(s, 40, isSoundByte)
 }
 
-// checkLang takes 2 or 3 letters, and optionally a dash and 2 to 8 letters or digits.
+// checkLang holds a code to the shape that its form describes.
 func checkLang(s string) (string, string) {
 	const problem = "it is something else"
 	primary, region, regional := strings.Cut(s, "-")

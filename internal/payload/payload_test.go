@@ -39,7 +39,6 @@ func TestAcceptedFieldsAreStored(t *testing.T) {
 		"a duration may be negative":                  {with(`"duration":-1e-9`), stored(`"duration":"-1e-9"`)},
 		"a notificationId of every allowed kind":      {with(`"notificationId":"Az09._:-"`), stored(`"notificationId":"Az09._:-"`)},
 		"a notificationId of 128 characters":          {with(`"notificationId":"` + strings.Repeat("i", 128) + `"`), stored(`"notificationId":"` + strings.Repeat("i", 128) + `"`)},
-		"each priority":                               {with(`"priority":"urgent"`), stored(`"priority":"urgent"`)},
 		"persistent false is kept":                    {with(`"persistent":false`), stored(`"persistent":false`)},
 		"the shortest timeout":                        {with(`"timeoutSeconds":1`), stored(`"timeoutSeconds":1`)},
 		"the longest timeout, written oddly":          {with(`"timeoutSeconds":3.6e3`), stored(`"timeoutSeconds":3600`)},
@@ -55,6 +54,16 @@ func TestAcceptedFieldsAreStored(t *testing.T) {
 			t.Parallel()
 			wantStored(t, test.in, test.want)
 		})
+	}
+}
+
+func TestEveryWordOfAChoiceIsAccepted(t *testing.T) {
+	t.Parallel()
+	for _, word := range []string{"low", "normal", "high", "urgent"} {
+		wantStored(t, with(`"priority":" `+word+` "`), stored(`"priority":"`+word+`"`))
+	}
+	for _, word := range []string{"banner", "voice", "both"} {
+		wantStored(t, with(`"speak":false,"presentation":"`+word+`"`), stored(`"presentation":"`+word+`","speak":false`))
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/herald-relay/herald/internal/fault"
 )
 
@@ -36,8 +38,26 @@ func FuzzParse(f *testing.F) {
 			t.Error("accepted what encoding/json refuses")
 		default:
 			sameMeaning(t, data, v)
+			sameLent(t, data, v)
 		}
 	})
+}
+
+// sameLent checks that the tree lent to a caller is the one that Parse returns.
+func sameLent(t *testing.T, data []byte, want Value) {
+	t.Helper()
+	if want.Kind != Object {
+		return
+	}
+	err := WithObject(data, func(got Value) error {
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("the lent tree differs (-owned +lent):\n%s", diff)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
 }
 
 var surrogate = regexp.MustCompile(`\\u[dD][89a-fA-F]`)
