@@ -42,7 +42,6 @@ type Metrics struct {
 	registry *prometheus.Registry
 	routes   map[string]*routeMetrics // set once, then only read
 
-	inFlight      prometheus.Gauge
 	commits       prometheus.Histogram
 	commitWrites  prometheus.Histogram
 	commitsFailed prometheus.Counter
@@ -81,7 +80,6 @@ func NewMetrics(build Build, routes []string) *Metrics {
 	info := m.gauge("herald_build_info", "Always 1; the labels tell which program this is.",
 		prometheus.Labels{"version": build.Version, "commit": build.Commit, "go": build.Go})
 	info.Set(1)
-	m.inFlight = m.gauge("herald_requests_in_flight", "Requests being served, waits included, streams not.", nil)
 	m.addRoutes(append([]string{Unmatched}, routes...))
 	m.addStore()
 	m.closed = m.counters("herald_streams_closed_total", "Device streams that ended, by reason.", "reason",
@@ -140,13 +138,6 @@ func (m *Metrics) Request(route string, status int, elapsed time.Duration) {
 	}
 	rm.seconds.Observe(elapsed.Seconds())
 	rm.count(status).Inc()
-}
-
-// InFlight adds delta to the requests being served.
-func (m *Metrics) InFlight(delta int) {
-	if m != nil {
-		m.inFlight.Add(float64(delta))
-	}
 }
 
 // Commit counts one commit of the store: how many updates shared it, how long it took, and whether it failed.

@@ -116,8 +116,6 @@ func TestMetricsCountWithClosedLabels(t *testing.T) {
 	m.Request("GET /health", 200, time.Minute)
 	m.Request("GET /no/such/"+secretPart, 404, 0)
 	m.Request("GET /health", 7, 0)
-	m.InFlight(2)
-	m.InFlight(-1)
 	m.Commit(12, time.Millisecond, nil)
 	m.Commit(1, time.Millisecond, errors.New("disk full"))
 	m.StreamClosed(StreamReplaced)
@@ -132,7 +130,6 @@ func TestMetricsCountWithClosedLabels(t *testing.T) {
 		`herald_requests_total{route="unmatched",status="404"} 1`,
 		`herald_requests_total{route="GET /health",status="other"} 1`,
 		`herald_request_seconds_bucket{route="GET /health",le="0.005"} 2`,
-		`herald_requests_in_flight 1`,
 		`herald_store_commit_updates_sum 12`,
 		`herald_store_commits_failed_total 1`,
 		`herald_streams_closed_total{reason="replaced"} 1`,
@@ -155,7 +152,6 @@ func TestMetricsCountWithClosedLabels(t *testing.T) {
 func TestNoMetricsIsFine(t *testing.T) {
 	var m *Metrics
 	m.Request("GET /health", 200, 0)
-	m.InFlight(1)
 	m.Commit(1, 0, nil)
 	m.StreamClosed(StreamGone)
 	m.Swept(SweptClips, 1)
