@@ -38,7 +38,9 @@ type Token struct {
 }
 
 // String names the token without its secret.
-func (t Token) String() string { return string(t.Kind) + "_" + string(t.Mailbox[:8]) + "…" }
+func (t Token) String() string {
+	return string(t.Kind) + "_" + string(t.Mailbox[:min(8, len(t.Mailbox))]) + "…"
+}
 
 // GoString is String, so that %#v shows no secret either.
 func (t Token) GoString() string { return t.String() }
