@@ -8,6 +8,7 @@ package presence
 import (
 	"context"
 	"hash/maphash"
+	"slices"
 	"sync"
 	"time"
 
@@ -61,14 +62,17 @@ func New(bus store.Bus) *Hub {
 	return h
 }
 
-// Run passes on other processes' hints until ctx ends. It returns nil at once when there is no bus.
+// Run passes on other processes' hints until ctx ends, or until the bus fails with what it returns. It returns nil at
+// once when there is no bus.
 func (h *Hub) Run(ctx context.Context) error {
 	if h.bus == nil {
 		return nil
 	}
 	var wg sync.WaitGroup
-	wg.Go(func() { h.lookAgain(ctx) })
+	looking, stop := context.WithCancel(ctx)
+	wg.Go(func() { h.lookAgain(looking) })
 	err := h.bus.Listen(ctx, h.deliver)
+	stop()
 	wg.Wait()
 	if ctx.Err() != nil {
 		return nil
@@ -191,12 +195,18 @@ func (w *Watch) Close() {
 }
 
 // Attach makes a stream reachable. Older streams of the same device are told that they were replaced, here and in
-// other processes.
+// other processes; st itself is told when a newer one overtook it on its way here.
 func (h *Hub) Attach(m relay.MailboxID, st Stream) {
 	s := h.at(string(m))
 	s.mu.Lock()
+	overtaken := slices.ContainsFunc(s.streams[m], func(other Stream) bool {
+		return other.Device() == st.Device() && other.ID() > st.ID()
+	})
 	s.streams[m] = append(s.streams[m], st)
 	s.mu.Unlock()
+	if overtaken {
+		st.Replaced()
+	}
 	h.Publish(relay.Hint{Kind: relay.HintReplaced, Mailbox: m, Device: st.Device(), Stream: st.ID()})
 }
 
