@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/coder/websocket"
@@ -19,9 +20,11 @@ const (
 	PingEvery    = 300 * time.Second // the text ping (contract section 6.2)
 	keepAlive    = 50 * time.Second  // protocol pings, for proxies that cut a silent stream after a minute
 	writeWithin  = 20 * time.Second
-	farewell     = 3 * time.Second // for what is still to be said when the line is put down
-	hearOut      = time.Second     // for a close code to be read after a write failed
-	steady       = time.Minute     // a stream that lasted this long starts the reconnect delays anew
+	farewell     = 3 * time.Second       // for what is still to be said when the line is put down
+	hearOut      = time.Second           // for a close code to be read after a write failed
+	firstLook    = 50 * time.Millisecond // between questions whether anything still waits, doubling to lastLook
+	lastLook     = 8 * time.Second
+	steady       = time.Minute // a stream that lasted this long starts the reconnect delays anew
 	firstRetry   = 2 * time.Second
 	longestRetry = time.Minute
 	longestHold  = 5 * time.Minute // the longest Retry-After that a reconnect obeys
@@ -56,10 +59,10 @@ const (
 type LineOptions struct {
 	// State is what the device says of itself; asked whenever it is told. Nil means the zero State.
 	State func() State
-	// OnFrame takes every frame in the order received, from one goroutine. A notification is handed over once, however
-	// often it is sent, and is acknowledged when OnFrame returns nil. An error ends the line.
+	// OnFrame takes every frame in the order received. A notification is handed over once, however often it is sent, and
+	// is acknowledged when OnFrame returns nil. An error ends the line.
 	OnFrame func(ctx context.Context, f Frame, raw jsontext.Value) error
-	// OnCondition is told of changes. err and retry are set when the line was Lost.
+	// OnCondition is told of changes, never while OnFrame runs. err and retry are set when the line was Lost.
 	OnCondition func(c Condition, err error, retry time.Duration)
 	// Jitter yields numbers in [0,1) that spread reconnects; nil means random ones.
 	Jitter func() float64
@@ -67,8 +70,7 @@ type LineOptions struct {
 	Log *slog.Logger
 }
 
-// Line is a device's standing stream. It reads on one goroutine and writes on another; whatever breaks, it connects
-// again, until its context ends, the relay says that it may not, or OnFrame fails.
+// Line is a device's standing stream. Whatever breaks, it connects again, until its context ends, the relay says that it may not, or OnFrame fails.
 //
 // Order: frames arrive as the relay sent them, and the relay resends what was not acknowledged first. What a device says
 // is written in order and at least once.
@@ -77,16 +79,14 @@ type Line struct {
 	opt       LineOptions
 	out       *outbox
 	seen      recent
-	connected bool // ever
+	connected bool       // ever
+	calling   sync.Mutex // held while a callback runs
 }
 
 // Line prepares a line; Run puts it up.
 func (d *Device) Line(opt LineOptions) *Line {
 	if opt.State == nil {
 		opt.State = func() State { return State{} }
-	}
-	if opt.OnCondition == nil {
-		opt.OnCondition = func(Condition, error, time.Duration) {}
 	}
 	if opt.Jitter == nil {
 		opt.Jitter = rand.Float64
@@ -107,7 +107,7 @@ func (l *Line) StateChanged() { l.out.add(encode(stateMessage{"status", l.opt.St
 // Run keeps the line up. It returns nil when ctx ended it, after saying what was still to be said.
 func (l *Line) Run(ctx context.Context) error {
 	for failures := 0; ; failures++ {
-		l.opt.OnCondition(Connecting, nil, 0)
+		l.condition(Connecting, nil, 0)
 		began := time.Now()
 		err := l.stream(ctx)
 		if ctx.Err() != nil {
@@ -120,11 +120,20 @@ func (l *Line) Run(ctx context.Context) error {
 			failures = 0
 		}
 		wait := reconnectDelay(err, failures, l.opt.Jitter())
-		l.opt.OnCondition(Lost, err, wait)
+		l.condition(Lost, err, wait)
 		if !sleep(ctx, wait) {
 			return nil
 		}
 	}
+}
+
+func (l *Line) condition(c Condition, err error, retry time.Duration) {
+	if l.opt.OnCondition == nil {
+		return
+	}
+	l.calling.Lock()
+	defer l.calling.Unlock()
+	l.opt.OnCondition(c, err, retry)
 }
 
 // handlerError is an error of OnFrame, which ends the line.
@@ -171,18 +180,32 @@ func (l *Line) stream(ctx context.Context) error {
 	l.connected = true
 	l.out.restart(time.Now())
 	inner, cancel := context.WithCancelCause(context.WithoutCancel(ctx)) // reading outlasts ctx by the farewell
-	written := make(chan struct{})
-	go func() {
-		defer close(written)
+	var others sync.WaitGroup
+	others.Go(func() {
 		if err := l.write(ctx, inner, conn); err != nil {
 			sleep(inner, hearOut)
 			cancel(fmt.Errorf("write to the stream: %w", err))
 		}
-	}()
+	})
+	others.Go(func() { l.catchUp(inner) })
 	err = l.read(inner, conn)
 	cancel(err)
-	<-written
+	others.Wait()
 	return context.Cause(inner)
+}
+
+// catchUp says Live once nothing waits for this mailbox any more. The stream itself does not mark the end of what had
+// waited, so the relay is asked.
+func (l *Line) catchUp(ctx context.Context) {
+	for pause := firstLook; sleep(ctx, pause) && pause <= lastLook; pause *= 2 {
+		info, err := l.device.Info(ctx)
+		if err != nil || info.Pending == 0 {
+			break // when it cannot be known, the open stream counts
+		}
+	}
+	if ctx.Err() == nil {
+		l.condition(Live, nil, 0)
+	}
 }
 
 func (d *Device) dial(ctx context.Context) (*websocket.Conn, error) {
@@ -210,7 +233,7 @@ func (d *Device) dial(ctx context.Context) (*websocket.Conn, error) {
 }
 
 func (l *Line) read(ctx context.Context, conn *websocket.Conn) error {
-	for caughtUp := false; ; {
+	for {
 		kind, text, err := conn.Read(ctx)
 		if err != nil {
 			return closing(err)
@@ -222,10 +245,6 @@ func (l *Line) read(ctx context.Context, conn *websocket.Conn) error {
 		if err != nil {
 			l.unreadable(err, len(text))
 			continue
-		}
-		if _, ok := f.(Pong); ok && !caughtUp {
-			caughtUp = true
-			l.opt.OnCondition(Live, nil, 0)
 		}
 		if err := l.take(ctx, f, text); err != nil {
 			return handlerError{err}
@@ -254,7 +273,7 @@ func (l *Line) unreadable(err error, size int) {
 func (l *Line) take(ctx context.Context, f Frame, raw jsontext.Value) error {
 	n, isNotify := f.(Notified)
 	if !isNotify || !l.seen.has(n.ID) {
-		if err := l.opt.OnFrame(ctx, f, raw); err != nil {
+		if err := l.frame(ctx, f, raw); err != nil {
 			return err
 		}
 	}
@@ -265,15 +284,18 @@ func (l *Line) take(ctx context.Context, f Frame, raw jsontext.Value) error {
 	return nil
 }
 
-// write says hello, then what is to be said as it comes up. The first ping's pong comes behind everything that waited.
+func (l *Line) frame(ctx context.Context, f Frame, raw jsontext.Value) error {
+	l.calling.Lock()
+	defer l.calling.Unlock()
+	return l.opt.OnFrame(ctx, f, raw)
+}
+
+// write says hello, then what is to be said as it comes up.
 func (l *Line) write(ctx, inner context.Context, conn *websocket.Conn) error {
 	ping, keep := time.NewTicker(PingEvery), time.NewTicker(keepAlive)
 	defer ping.Stop()
 	defer keep.Stop()
 	err := say(inner, conn, encode(stateMessage{"hello", l.opt.State()}))
-	if err == nil {
-		err = say(inner, conn, []byte("ping"))
-	}
 	for err == nil {
 		if err = l.flush(inner, conn); err != nil {
 			break

@@ -81,7 +81,6 @@ func (p *peer) greets() {
 	p.t.Helper()
 	p.says(`{"type":"welcome","ttlSeconds":86400}`)
 	p.hears(`{"type":"hello","quietActive":false,"muted":false}`)
-	p.hears("ping")
 }
 
 // lineTest is a line over pipes to a relay that plays one scene per connection.
@@ -90,6 +89,7 @@ type lineTest struct {
 	line   *Line
 	log    []string // frames and conditions in order
 	scenes []func(p *peer)
+	waits  []int                         // what the relay says still waits, each time it is asked; 0 at the end
 	refuse []func(w http.ResponseWriter) // answers instead of streams, before the scenes
 	dials  []time.Duration               // since the start
 	start  time.Time
@@ -136,6 +136,14 @@ func (l *lineTest) run(ctx context.Context) error {
 }
 
 func (l *lineTest) serve(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/v1/device/info" {
+		pending := 0
+		if len(l.waits) > 0 {
+			pending, l.waits = l.waits[0], l.waits[1:]
+		}
+		fmt.Fprintf(w, `{"online":true,"pending":%d}`, pending)
+		return
+	}
 	l.dials = append(l.dials, time.Since(l.start))
 	if r.URL.Path != "/v1/device/stream" || r.Header.Get("Authorization") != "Bearer "+token {
 		l.t.Errorf("stream request %s with %q", r.URL, r.Header.Get("Authorization"))
@@ -148,7 +156,7 @@ func (l *lineTest) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	if len(l.scenes) == 0 {
 		l.t.Error("unexpected stream")
-		w.WriteHeader(http.StatusTeapot)
+		w.WriteHeader(http.StatusUnauthorized) // which ends the line
 		return
 	}
 	scene := l.scenes[0]
@@ -185,13 +193,16 @@ func unpaired(p *peer) { p.conn.Close(closeUnpaired, "unpaired") }
 
 func TestLineCatchesUpBeforeItIsLive(t *testing.T) {
 	bubble(t, func(t *testing.T, l *lineTest) {
+		l.waits = []int{1, 1, 1, 1, 1}
 		l.scenes = []func(*peer){func(p *peer) {
 			p.greets()
 			p.says(notifyText("r_1"))
-			p.says(notifyText("r_2"))
-			p.says("pong")
 			p.hears(ack("r_1"))
+			time.Sleep(time.Second) // a slow relay
+			p.says(notifyText("r_2"))
 			p.hears(ack("r_2"))
+			time.Sleep(20 * time.Second)
+			p.says("pong")
 			p.says(`{"type":"replied","id":"r_1"}`)
 			p.says(`{"type":"consent","id":"c"}`)
 			unpaired(p)
