@@ -116,7 +116,7 @@ func TestTheInvariantsNameTestsThatExist(t *testing.T) {
 
 func TestEveryErrorCodeIsDocumented(t *testing.T) {
 	page := read(t, "docs/wire/errors.md")
-	used := map[string]string{}
+	constants, used := stringConstants(t), map[string]string{}
 	for _, f := range load(t).gos {
 		if f.isTest() || isHelp(f.pkg) {
 			continue
@@ -126,8 +126,7 @@ func TestEveryErrorCodeIsDocumented(t *testing.T) {
 			if !ok || len(call.Args) < 2 || !isFaultNew(f, call.Fun) {
 				return true
 			}
-			if lit, ok := call.Args[1].(*ast.BasicLit); ok && lit.Kind == token.STRING {
-				code, _ := strconv.Unquote(lit.Value)
+			if code := constants.valueOf(f.pkg, call.Args[1]); code != "" {
 				used[code] = f.path
 			}
 			return true
@@ -141,6 +140,48 @@ func TestEveryErrorCodeIsDocumented(t *testing.T) {
 			t.Errorf("docs/wire/errors.md does not list `%s`, which %s answers with", code, file)
 		}
 	}
+}
+
+// constantsOf holds the text of constants by "folder.Name".
+type constantsOf map[string]string
+
+func stringConstants(t *testing.T) constantsOf {
+	t.Helper()
+	c := constantsOf{}
+	for _, f := range load(t).gos {
+		ast.Inspect(f.syntax, func(n ast.Node) bool {
+			spec, ok := n.(*ast.ValueSpec)
+			if !ok || len(spec.Names) != len(spec.Values) {
+				return true
+			}
+			for i, name := range spec.Names {
+				if text := c.valueOf(f.pkg, spec.Values[i]); text != "" {
+					c[path.Base(f.pkg)+"."+name.Name] = text
+				}
+			}
+			return true
+		})
+	}
+	return c
+}
+
+// valueOf is the text of a literal or of a constant of ours; "" for anything else.
+func (c constantsOf) valueOf(pkg string, e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		text, err := strconv.Unquote(e.Value)
+		if err != nil || e.Kind != token.STRING {
+			return ""
+		}
+		return text
+	case *ast.Ident:
+		return c[path.Base(pkg)+"."+e.Name]
+	case *ast.SelectorExpr:
+		if id, ok := e.X.(*ast.Ident); ok {
+			return c[id.Name+"."+e.Sel.Name]
+		}
+	}
+	return ""
 }
 
 func isFaultNew(f *goFile, fun ast.Expr) bool {
