@@ -112,7 +112,7 @@ func routes(a Admin, log *slog.Logger) http.Handler {
 		return web.WriteJSON(w, http.StatusOK, list)
 	})
 	rt.Handle("POST /people", func(w http.ResponseWriter, r *http.Request) error {
-		data, err := web.ReadBody(w, r, web.SmallBody, web.BodyWithin)
+		data, err := web.ReadBody(w, r, web.SmallBody)
 		if err != nil {
 			return err
 		}

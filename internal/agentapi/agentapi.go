@@ -112,7 +112,7 @@ func (a *API) notify(w http.ResponseWriter, r *http.Request) error {
 	if err := web.RequireJSON(r); err != nil {
 		return err
 	}
-	body, err := web.ReadBody(w, r, payload.Ceiling(a.MaxBody), web.BodyWithin)
+	body, err := web.ReadBody(w, r, payload.Ceiling(a.MaxBody))
 	if err != nil {
 		return err
 	}

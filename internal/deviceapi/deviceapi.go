@@ -110,7 +110,7 @@ func object(w http.ResponseWriter, r *http.Request, known ...string) (strictjson
 }
 
 func anyTypeObject(w http.ResponseWriter, r *http.Request, known ...string) (v strictjson.Value, err error) {
-	data, err := web.ReadBody(w, r, maxBody, web.BodyWithin)
+	data, err := web.ReadBody(w, r, maxBody)
 	if err != nil {
 		return v, err
 	}
@@ -192,12 +192,12 @@ func (a *API) audio(w http.ResponseWriter, r *http.Request, p credential.Princip
 	}
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(now.Add(clipWithin)) // a transport without deadlines is a test's
-	defer func() { _ = control.SetReadDeadline(time.Time{}) }()
 	up := mailbox.Upload{Declared: r.ContentLength, Label: r.Header.Get("Content-Type"), Body: r.Body}
 	size, err := a.Mailbox.StoreClip(r.Context(), p.Mailbox, id, up, now)
-	if err != nil {
+	if err != nil { // the deadline stays: what did not arrive of the body is still to be read past
 		return err
 	}
+	_ = control.SetReadDeadline(time.Time{})
 	return web.WriteJSON(w, http.StatusOK, audioBody{true, size})
 }
 

@@ -127,7 +127,7 @@ func (a *API) createKey(w http.ResponseWriter, r *http.Request, p credential.Pri
 	if err := web.RequireJSON(r); err != nil {
 		return err
 	}
-	data, err := web.ReadBody(w, r, maxBody, web.BodyWithin)
+	data, err := web.ReadBody(w, r, maxBody)
 	if err != nil {
 		return err
 	}

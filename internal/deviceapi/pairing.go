@@ -23,7 +23,7 @@ func newCodeBody(code string) codeBody {
 // pairBody reads the body of the two pairing routes under any content type (decision 31). One that is no JSON object
 // counts as none; an ambiguous one is refused.
 func pairBody(w http.ResponseWriter, r *http.Request) (v strictjson.Value, err error) {
-	data, err := web.ReadBody(w, r, web.SmallBody, web.BodyWithin)
+	data, err := web.ReadBody(w, r, web.SmallBody)
 	if err != nil {
 		return v, err
 	}

@@ -15,51 +15,55 @@ import (
 	"github.com/herald-relay/herald/internal/fault"
 )
 
-// BodyWithin is how long a request body of ordinary size may take to arrive.
+// BodyWithin is how long a request's body may take to arrive, whether a handler reads it or not: net/http reads past
+// what is left of a body before it answers, and would wait for a stranger who sends none for as long as he likes.
 const BodyWithin = 15 * time.Second
+
+// boundBody starts that time. A transport without deadlines is a test's.
+func boundBody(w http.ResponseWriter, r *http.Request, now time.Time) {
+	if r.ContentLength != 0 {
+		_ = http.NewResponseController(w).SetReadDeadline(now.Add(BodyWithin))
+	}
+}
 
 // SmallBody bounds the bodies of routes that have no limit of their own.
 const SmallBody = 64 << 10
 
-// ReadBody reads a whole request body of at most limit bytes that arrives within the given time. A longer one, declared
-// or real, is too_large; one that breaks off or dawdles is invalid_request. The connection's read deadline is lifted
-// again, so a handler may wait afterwards.
-func ReadBody(w http.ResponseWriter, r *http.Request, limit int64, within time.Duration) ([]byte, error) {
-	if r.ContentLength > limit {
-		w.Header().Set("Connection", "close")
-		return nil, tooLarge(limit)
-	}
+// ReadBody reads a whole request body of at most limit bytes. A longer one, declared or real, is too_large; one that breaks
+// off or takes longer than BodyWithin is invalid_request. Once it is there the connection's read deadline is lifted, so
+// a handler may wait afterwards.
+func ReadBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	if r.ContentLength == 0 {
 		return nil, nil
 	}
-	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Now().Add(within)) // a transport without deadlines is a test's
 	data, err := readUpTo(r, limit)
-	if err == nil {
-		_ = control.SetReadDeadline(time.Time{})
+	if err != nil {
+		w.Header().Set("Connection", "close") // the rest is not worth reading past
+		return nil, err
 	}
-	switch {
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		w.Header().Set("Connection", "close")
-		return nil, fault.InvalidRequest("", "the request body did not arrive within %d seconds; send it whole at once", int(within.Seconds()))
-	case err != nil:
-		w.Header().Set("Connection", "close")
-		return nil, fault.InvalidRequest("", "the request body did not arrive whole; send it again").Because(err)
-	case int64(len(data)) > limit:
-		w.Header().Set("Connection", "close")
-		return nil, tooLarge(limit)
-	}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	return data, nil
 }
 
-// readUpTo reads limit bytes and one more, in one allocation when the length is declared.
-func readUpTo(r *http.Request, limit int64) ([]byte, error) {
-	if r.ContentLength > 0 {
-		data := make([]byte, r.ContentLength)
-		_, err := io.ReadFull(r.Body, data)
-		return data, err
+func readUpTo(r *http.Request, limit int64) (data []byte, err error) {
+	switch {
+	case r.ContentLength > limit:
+		return nil, tooLarge(limit)
+	case r.ContentLength > 0:
+		data = make([]byte, r.ContentLength)
+		_, err = io.ReadFull(r.Body, data)
+	default:
+		data, err = io.ReadAll(io.LimitReader(r.Body, limit+1))
 	}
-	return io.ReadAll(io.LimitReader(r.Body, limit+1))
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, fault.InvalidRequest("", "the request body did not arrive within %d seconds; send it whole at once", int(BodyWithin.Seconds()))
+	case err != nil:
+		return nil, fault.InvalidRequest("", "the request body did not arrive whole; send it again").Because(err)
+	case int64(len(data)) > limit:
+		return nil, tooLarge(limit)
+	}
+	return data, nil
 }
 
 func tooLarge(limit int64) error {

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"net"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -104,14 +105,19 @@ func validHost(h string) bool {
 }
 
 func loopbackName(host string) bool {
-	name := host
-	if i := strings.LastIndexByte(host, ':'); i >= 0 && !strings.HasSuffix(host, "]") {
-		name = host[:i]
+	name, port, err := net.SplitHostPort(host)
+	if err != nil { // no port
+		name, port = host, ""
+		if inner, found := strings.CutPrefix(host, "["); found && strings.HasSuffix(inner, "]") {
+			name = inner[:len(inner)-1]
+		}
 	}
-	name = strings.TrimSuffix(strings.ToLower(name), ".")
-	if name == "localhost" {
+	if strings.Trim(port, "0123456789") != "" {
+		return false
+	}
+	if strings.TrimSuffix(strings.ToLower(name), ".") == "localhost" {
 		return true
 	}
-	a, err := netip.ParseAddr(strings.Trim(name, "[]"))
+	a, err := netip.ParseAddr(name)
 	return err == nil && a.Unmap().IsLoopback()
 }

@@ -37,8 +37,13 @@ type Router struct {
 }
 
 type fallback struct {
-	prefix  string
+	path    string
 	handler Handler
+}
+
+func (f fallback) covers(path string) bool {
+	rest, found := strings.CutPrefix(path, f.path)
+	return found && (rest == "" || rest[0] == '/')
 }
 
 // NewRouter makes a router. observe and hosts may be nil; hosts refuses requests by their Host header.
@@ -58,9 +63,9 @@ func (rt *Router) Handle(pattern string, h Handler) {
 	rt.mux.Handle(pattern, &route{rt, pattern, h})
 }
 
-// Fallback answers whatever no route matches below a path prefix, wrong methods included. The longest prefix wins.
-func (rt *Router) Fallback(prefix string, h Handler) {
-	rt.fallback = append(rt.fallback, fallback{prefix, h})
+// Fallback answers whatever no route matches at a path and below it, wrong methods included. The longest path wins.
+func (rt *Router) Fallback(path string, h Handler) {
+	rt.fallback = append(rt.fallback, fallback{path, h})
 }
 
 // Routes lists the registered patterns in order of registration.
@@ -97,27 +102,39 @@ func (ro *route) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ro.rt.serve(w, r, ro.pattern, ro.handler)
 }
 
-// unmatched picks who answers a request that no route matches: a fallback, else 405 with Allow or 404 in our envelope.
+// unmatched picks who answers a request that no route matches: the answer to a preflight, a fallback, else 405 with Allow
+// or 404 in our envelope.
 func (rt *Router) unmatched(muxAnswer http.Handler) Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
+		allow := allowed(muxAnswer, r)
 		best := fallback{}
 		for _, f := range rt.fallback {
-			if strings.HasPrefix(r.URL.Path, f.prefix) && len(f.prefix) > len(best.prefix) {
+			if f.covers(r.URL.Path) && len(f.path) > len(best.path) {
 				best = f
 			}
 		}
-		if best.handler != nil {
+		switch {
+		case allow != "" && r.Method == http.MethodOptions && (best.handler == nil || preflight(r)):
+			writeOptions(w, allow)
+			return nil
+		case best.handler != nil:
 			return best.handler(w, r)
-		}
-		probe := &probe{header: http.Header{}}
-		muxAnswer.ServeHTTP(probe, r)
-		if probe.status != http.StatusMethodNotAllowed {
+		case allow == "":
 			return noRoute()
 		}
-		allow := probe.header.Get("Allow")
 		w.Header().Set("Allow", allow)
 		return fault.New(fault.MethodNotAllowed, "method_not_allowed", "this path does not take %s; it takes %s", r.Method, allow)
 	}
+}
+
+// allowed asks the mux which methods the path takes; "" when there is nothing at the path.
+func allowed(muxAnswer http.Handler, r *http.Request) string {
+	probe := &probe{header: http.Header{}}
+	muxAnswer.ServeHTTP(probe, r)
+	if probe.status != http.StatusMethodNotAllowed {
+		return ""
+	}
+	return probe.header.Get("Allow")
 }
 
 func noRoute() error { return fault.NotFoundf("there is nothing at this path") }
@@ -136,6 +153,7 @@ func (p *probe) WriteHeader(status int)      { p.status = status }
 func (rt *Router) serve(w http.ResponseWriter, r *http.Request, pattern string, h Handler) {
 	start := time.Now()
 	rec := &recorder{ResponseWriter: w}
+	boundBody(w, r, start)
 	openToAll(w.Header(), r)
 	err := rt.hosts(r)
 	if err == nil {
@@ -148,16 +166,6 @@ func (rt *Router) serve(w http.ResponseWriter, r *http.Request, pattern string, 
 	elapsed := time.Since(start)
 	rt.observe(pattern, status, elapsed)
 	rt.event(r, pattern, status, elapsed, err)
-}
-
-// openToAll lets web pages of any origin call the bearer-only routes and read why they were refused: no cookie is ever
-// read there (decisions 17 and 29).
-func openToAll(h http.Header, r *http.Request) {
-	if r.Header.Get("Origin") == "" {
-		return
-	}
-	h.Set("Access-Control-Allow-Origin", "*")
-	h.Set("Access-Control-Expose-Headers", "WWW-Authenticate, Retry-After")
 }
 
 // call turns a panic into one failed request.
