@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -113,6 +112,22 @@ func TestLaterSourcesWin(t *testing.T) {
 	}
 }
 
+func TestTheFileMayBeNamedInThreeWays(t *testing.T) {
+	path := write(t, 0o644, "MAX_DEVICES=6\n")
+	byField := env(map[string]string{})
+	byField.File = path
+	for name, src := range map[string]Sources{
+		"field": byField, "flag": env(map[string]string{}, "config="+path), "environment": env(map[string]string{"HERALD_CONFIG": path}),
+	} {
+		if c := load(t, src); c.MaxDevices != 6 || c.File != path {
+			t.Errorf("named by %s: MaxDevices %d, File %q", name, c.MaxDevices, c.File)
+		}
+	}
+	if _, err := Load(env(map[string]string{"HERALD_CONFIG": path + ".gone"})); len(Problems(err)) != 1 {
+		t.Errorf("a missing file: Load = %v, want one problem", err)
+	}
+}
+
 func TestEveryProblemIsToldAtOnce(t *testing.T) {
 	src := env(map[string]string{
 		"MAX_DEVICES": "many", "HERALD_ORIGN": "https://relay.example", "HERALD_LISTEN": "8787", "RELAY_SECRET": "short",
@@ -166,6 +181,9 @@ var valueCases = []struct {
 	{"HERALD_ORIGIN", "https://under_score.example", "", "not a host name"},
 	{"HERALD_ORIGIN", "relay.example", "", "not a web address"},
 	{"HERALD_ORIGIN", "ftp://relay.example", "", "not a web address"},
+	{"HERALD_TLS_DOMAIN", "under_score.example", "", "not a public host name"},
+	{"HERALD_TLS_DOMAIN", "93.184.216.34", "", "is an address"},
+	{"HERALD_TLS_DOMAIN", ",", "", "not a public host name"},
 	{"HERALD_TRUSTED_PROXIES", "10.0.0.7, 10.1.2.3/8,::1,::ffff:10.0.0.9", "10.0.0.7/32,10.0.0.0/8,::1/128,10.0.0.9/32", ""},
 	{"HERALD_TRUSTED_PROXIES", "0.0.0.0/0", "", "trust every address"},
 	{"HERALD_TRUSTED_PROXIES", "proxy.internal", "", "not an address or range"},
@@ -344,17 +362,6 @@ func TestOtherVariablesAreLeftAlone(t *testing.T) {
 func TestProblemsOfOtherErrors(t *testing.T) {
 	if got := Problems(errors.New("x")); got != nil {
 		t.Errorf("Problems = %v", got)
-	}
-}
-
-func TestPublicAddresses(t *testing.T) {
-	for s, want := range map[string]bool{
-		"8.8.8.8": true, "2606:4700::1111": true, "169.254.1.1": false, "224.0.0.1": false, "::1": false, "::": false,
-		"fc00::1": false, "fe80::1": false, "2002:808:808::1": false, "255.255.255.255": false, "198.18.0.1": false,
-	} {
-		if got := publicAddress(netip.MustParseAddr(s)); got != want {
-			t.Errorf("publicAddress(%s) = %v, want %v", s, got, want)
-		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"maps"
 	"os"
@@ -11,7 +12,7 @@ import (
 
 // Sources says where to look for settings besides the defaults.
 type Sources struct {
-	// File is the configuration file; empty means HERALD_CONFIG of the environment, or none.
+	// File is the configuration file; empty means the flag config, HERALD_CONFIG of the environment, or none.
 	File string
 	// Env looks up one environment variable; nil means there are none.
 	Env func(string) (string, bool)
@@ -63,7 +64,7 @@ func (l *loader) problem(key, source, detail, hint string) {
 func (l *loader) note(text string) { l.cfg.notes = append(l.cfg.notes, text) }
 
 func (l *loader) readFile() {
-	path, source := l.src.File, fromFlag
+	path, source := cmp.Or(l.src.File, l.src.Flags["config"]), fromFlag
 	if path == "" {
 		path, _ = l.src.Env("HERALD_CONFIG")
 		source = fromEnv

@@ -111,24 +111,24 @@ func defaultPort(scheme string) string {
 }
 
 func parseHostName(raw string) (string, error) {
-	host := normalHost(raw)
-	if !publicHostName(host) {
+	names, err := publicHosts(raw)
+	if err != nil || len(names) != 1 || !validHostName(names[0]) {
 		return "", wrong(quote(raw)+" is not a public host name", "write a name such as relay.example, without scheme, port or path")
 	}
-	return host, nil
+	if _, err := netip.ParseAddr(names[0]); err == nil {
+		return "", wrong(quote(raw)+" is an address", "certificates are for names: write one such as relay.example")
+	}
+	return names[0], nil
 }
 
 func parseHosts(raw string) (hosts []string, err error) {
 	for entry := range strings.SplitSeq(raw, ",") {
-		host := normalHost(entry)
-		switch {
-		case host == "":
-			continue
-		case !publicHost(host):
+		names, err := publicHosts(entry)
+		if err != nil {
 			return nil, wrong(quote(strings.TrimSpace(entry))+" is not a public host",
 				"list host names such as hooks.example or public IP addresses; no scheme, port, path or wildcard")
 		}
-		hosts = append(hosts, host)
+		hosts = append(hosts, names...)
 	}
 	return hosts, nil
 }
