@@ -42,9 +42,8 @@ type Metrics struct {
 	registry *prometheus.Registry
 	routes   map[string]*routeMetrics // set once, then only read
 
-	commits       prometheus.Histogram
-	commitWrites  prometheus.Histogram
-	commitsFailed prometheus.Counter
+	updates       prometheus.Histogram
+	updatesFailed prometheus.Counter
 	closed        *prometheus.CounterVec
 	swept         *prometheus.CounterVec
 }
@@ -101,13 +100,11 @@ func (m *Metrics) addRoutes(routes []string) {
 }
 
 func (m *Metrics) addStore() {
-	m.commits = prometheus.NewHistogram(prometheus.HistogramOpts{Name: "herald_store_commit_seconds",
-		Help: "Time of a durable commit of the store.", Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, 1, 5}})
-	m.commitWrites = prometheus.NewHistogram(prometheus.HistogramOpts{Name: "herald_store_commit_updates",
-		Help: "Updates that shared one commit.", Buckets: []float64{1, 2, 4, 8, 16, 32, 64, 128, 256, 512}})
-	m.commitsFailed = prometheus.NewCounter(prometheus.CounterOpts{Name: "herald_store_commits_failed_total",
-		Help: "Commits that the database refused or lost."})
-	m.registry.MustRegister(m.commits, m.commitWrites, m.commitsFailed)
+	m.updates = prometheus.NewHistogram(prometheus.HistogramOpts{Name: "herald_store_update_seconds",
+		Help: "Time of a durable update of the store, from asking for it to its commit.", Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, 1, 5}})
+	m.updatesFailed = prometheus.NewCounter(prometheus.CounterOpts{Name: "herald_store_updates_failed_total",
+		Help: "Updates that the database could not make durable."})
+	m.registry.MustRegister(m.updates, m.updatesFailed)
 }
 
 func (m *Metrics) gauge(name, help string, labels prometheus.Labels) prometheus.Gauge {
@@ -140,17 +137,15 @@ func (m *Metrics) Request(route string, status int, elapsed time.Duration) {
 	rm.count(status).Inc()
 }
 
-// Commit counts one commit of the store: how many updates shared it, how long it took, and whether it failed.
-func (m *Metrics) Commit(updates int, elapsed time.Duration, err error) {
-	if m == nil {
-		return
+// Update counts one update of the store: how long its caller waited for the commit, and whether the database failed it.
+func (m *Metrics) Update(elapsed time.Duration, failed bool) {
+	switch {
+	case m == nil:
+	case failed:
+		m.updatesFailed.Inc()
+	default:
+		m.updates.Observe(elapsed.Seconds())
 	}
-	if err != nil {
-		m.commitsFailed.Inc()
-		return
-	}
-	m.commits.Observe(elapsed.Seconds())
-	m.commitWrites.Observe(float64(updates))
 }
 
 // StreamClosed counts a stream that ended, by one of the reasons above; any other counts as StreamOther.

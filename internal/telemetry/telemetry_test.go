@@ -2,7 +2,6 @@ package telemetry
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -116,8 +115,8 @@ func TestMetricsCountWithClosedLabels(t *testing.T) {
 	m.Request("GET /health", 200, time.Minute)
 	m.Request("GET /no/such/"+secretPart, 404, 0)
 	m.Request("GET /health", 7, 0)
-	m.Commit(12, time.Millisecond, nil)
-	m.Commit(1, time.Millisecond, errors.New("disk full"))
+	m.Update(3*time.Millisecond, false)
+	m.Update(time.Second, true)
 	m.StreamClosed(StreamReplaced)
 	m.StreamClosed(secretPart)
 	m.Swept(SweptExpired, 5)
@@ -130,8 +129,9 @@ func TestMetricsCountWithClosedLabels(t *testing.T) {
 		`herald_requests_total{route="unmatched",status="404"} 1`,
 		`herald_requests_total{route="GET /health",status="other"} 1`,
 		`herald_request_seconds_bucket{route="GET /health",le="0.005"} 2`,
-		`herald_store_commit_updates_sum 12`,
-		`herald_store_commits_failed_total 1`,
+		`herald_store_update_seconds_bucket{le="0.005"} 1`,
+		`herald_store_update_seconds_count 1`,
+		`herald_store_updates_failed_total 1`,
 		`herald_streams_closed_total{reason="replaced"} 1`,
 		`herald_streams_closed_total{reason="other"} 1`,
 		`herald_streams_closed_total{reason="slow"} 0`,
@@ -152,7 +152,7 @@ func TestMetricsCountWithClosedLabels(t *testing.T) {
 func TestNoMetricsIsFine(t *testing.T) {
 	var m *Metrics
 	m.Request("GET /health", 200, 0)
-	m.Commit(1, 0, nil)
+	m.Update(0, true)
 	m.StreamClosed(StreamGone)
 	m.Swept(SweptClips, 1)
 	m.Streams(nil)
