@@ -21,6 +21,7 @@ import (
 	"github.com/herald-relay/herald/internal/credential"
 	"github.com/herald-relay/herald/internal/deviceapi"
 	"github.com/herald-relay/herald/internal/lifecycle"
+	"github.com/herald-relay/herald/internal/store"
 	"github.com/herald-relay/herald/internal/sweep"
 	"github.com/herald-relay/herald/internal/telemetry"
 	"github.com/herald-relay/herald/internal/web"
@@ -39,15 +40,30 @@ type App struct {
 	metrics  *telemetry.Metrics
 	operator *admin.Direct
 	fresh    bool
+	sockets  bool
 	stopping chan struct{}
 	ready    chan struct{}
+}
+
+// Parts replaces parts of the relay that a configuration would otherwise choose. The zero value replaces none.
+type Parts struct {
+	Listener net.Listener // instead of one on cfg.Listen
+	Store    store.Store  // instead of the configured database; closed with the relay
+	// NoSockets leaves the operator's socket out, for a relay in a testing bubble: waiting on a real socket stops
+	// the bubble's time.
+	NoSockets bool
 }
 
 // New opens the store, makes what a fresh relay needs (data directory, secret, first person) and listens. Nothing is
 // answered before Run.
 func New(ctx context.Context, cfg config.Config, log *slog.Logger) (*App, error) {
-	a := &App{cfg: cfg, log: log, stopping: make(chan struct{}), ready: make(chan struct{})}
-	c, err := openCore(ctx, cfg, log)
+	return Assemble(ctx, cfg, log, Parts{})
+}
+
+// Assemble is New with some parts brought along. It owns them, also when it fails.
+func Assemble(ctx context.Context, cfg config.Config, log *slog.Logger, parts Parts) (*App, error) {
+	a := &App{cfg: cfg, log: log, listener: parts.Listener, sockets: !parts.NoSockets, stopping: make(chan struct{}), ready: make(chan struct{})}
+	c, err := openCore(ctx, cfg, log, parts.Store)
 	if err != nil {
 		return nil, err
 	}
@@ -55,8 +71,10 @@ func New(ctx context.Context, cfg config.Config, log *slog.Logger) (*App, error)
 	if a.fresh, err = c.pairing.EnsureFirst(ctx, time.Now()); err != nil {
 		return nil, errors.Join(err, c.close())
 	}
-	if a.listener, err = listen(cfg); err != nil {
-		return nil, errors.Join(err, c.close())
+	if a.listener == nil {
+		if a.listener, err = listen(cfg); err != nil {
+			return nil, errors.Join(err, c.close())
+		}
 	}
 	a.origins = originsOf(cfg)
 	a.operator = &admin.Direct{Pairing: c.pairing, Origin: a.Origin}
@@ -143,6 +161,9 @@ func (a *App) Ready() <-chan struct{} { return a.ready }
 // Admin is the operator's interface to this relay.
 func (a *App) Admin() admin.Admin { return a.operator }
 
+// Routes lists the patterns of the public routes, as docs/wire/routes.md does.
+func (a *App) Routes() []string { return a.router.Routes() }
+
 // Handler serves the public routes, for tests that bring their own listener.
 func (a *App) Handler() http.Handler { return a.router }
 
@@ -160,20 +181,32 @@ func (a *App) Run(ctx context.Context) error {
 		Store: a.core.store, Mailbox: a.core.mailbox, Pairing: a.core.pairing, Clips: a.core.clips,
 		CloseSilent: a.devices.CloseSilent, Swept: a.metrics.Swept, Log: a.log,
 	})
-	operator, err := admin.Listen(a.cfg.Data, a.operator, a.log)
-	if err != nil {
+	if err := a.addPrivate(g); err != nil {
 		return errors.Join(err, a.Close())
-	}
-	g.Add("admin", operator)
-	if a.cfg.PrivateListen != "" {
-		private, err := telemetry.ListenPrivate(a.cfg.PrivateListen, a.metrics, a.log)
-		if err != nil {
-			return errors.Join(err, operator.Close(), a.Close())
-		}
-		g.Add("private", private)
 	}
 	g.Add("public", lifecycle.Func(a.serve))
 	return g.Run(ctx)
+}
+
+// addPrivate adds the listeners that are not for the public: the operator's socket, metrics and profiles.
+func (a *App) addPrivate(g *lifecycle.Group) error {
+	if !a.sockets {
+		return nil
+	}
+	operator, err := admin.Listen(a.cfg.Data, a.operator, a.log)
+	if err != nil {
+		return err
+	}
+	g.Add("admin", operator)
+	if a.cfg.PrivateListen == "" {
+		return nil
+	}
+	private, err := telemetry.ListenPrivate(a.cfg.PrivateListen, a.metrics, a.log)
+	if err != nil {
+		return errors.Join(err, operator.Close())
+	}
+	g.Add("private", private)
+	return nil
 }
 
 func (a *App) holdCore(ctx context.Context) error {
@@ -181,9 +214,11 @@ func (a *App) holdCore(ctx context.Context) error {
 	return a.core.close()
 }
 
-// Bounds of the public server. Bodies have deadlines of their own (web.ReadBody).
+// Bounds of the public server. Bodies have deadlines of their own (web.BodyWithin). answerWithin begins with the
+// request's header and covers the longest upload, the longest wait and a slow reader of a clip; streams are free of it.
 const (
 	headerWithin = 10 * time.Second
+	answerWithin = 3 * time.Minute
 	idleWithin   = 2 * time.Minute
 	maxHeader    = 32 << 10
 )
@@ -192,8 +227,8 @@ const (
 // requests given the rest of the grace period.
 func (a *App) serve(ctx context.Context) error {
 	srv := &http.Server{
-		Handler: a.router, ReadHeaderTimeout: headerWithin, IdleTimeout: idleWithin, MaxHeaderBytes: maxHeader,
-		ErrorLog: slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
+		Handler: a.router, MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
+		ReadHeaderTimeout: headerWithin, WriteTimeout: answerWithin, IdleTimeout: idleWithin,
 	}
 	failed := make(chan error, 1)
 	go func() { failed <- srv.Serve(a.listener) }()

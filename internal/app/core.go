@@ -36,13 +36,16 @@ type core struct {
 	pairing *pairing.Service
 }
 
-func openCore(ctx context.Context, cfg config.Config, log *slog.Logger) (*core, error) {
+func openCore(ctx context.Context, cfg config.Config, log *slog.Logger, st store.Store) (*core, error) {
 	if err := os.MkdirAll(cfg.Data, 0o700); err != nil {
 		return nil, fmt.Errorf("data directory: %w; choose another with --data, or make it writable", err)
 	}
-	st, err := openStore(ctx, cfg)
-	if err != nil {
-		return nil, err
+	if st == nil {
+		opened, err := openStore(ctx, cfg)
+		if err != nil {
+			return nil, err
+		}
+		st = opened
 	}
 	secret, err := relaySecret(cfg)
 	if err != nil {
@@ -103,7 +106,7 @@ func OpenAdmin(ctx context.Context, cfg config.Config, log *slog.Logger) (admin.
 	if !errors.Is(err, admin.ErrNotRunning) {
 		return nil, err
 	}
-	c, err := openCore(ctx, cfg, log)
+	c, err := openCore(ctx, cfg, log, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -2,8 +2,10 @@ package deviceapi
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -123,33 +125,15 @@ func (w smallBuffers) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	early, err := rw.Reader.Peek(rw.Reader.Buffered())
-	if err != nil {
+	early := make([]byte, rw.Reader.Buffered())
+	if _, err := io.ReadFull(rw.Reader, early); err != nil {
 		return nil, nil, err
 	}
-	small := bufio.NewReaderSize(&prefixed{early: append([]byte(nil), early...), Conn: conn}, hijackBuffer)
-	if len(early) > 0 {
-		if _, err := small.Peek(min(len(early), hijackBuffer)); err != nil {
-			return nil, nil, err
-		}
+	small := bufio.NewReaderSize(io.MultiReader(bytes.NewReader(early), conn), max(hijackBuffer, len(early)))
+	if _, err := small.Peek(len(early)); err != nil { // the upgrade looks for them in the buffer
+		return nil, nil, err
 	}
 	return conn, bufio.NewReadWriter(small, bufio.NewWriterSize(conn, hijackBuffer)), nil
-}
-
-// prefixed is a connection of which some bytes were read already.
-type prefixed struct {
-	net.Conn
-	early []byte
-}
-
-// Read returns the early bytes first.
-func (p *prefixed) Read(b []byte) (int, error) {
-	if len(p.early) == 0 {
-		return p.Conn.Read(b)
-	}
-	n := copy(b, p.early)
-	p.early = p.early[n:]
-	return n, nil
 }
 
 // run attaches the stream, reads until it ends, and leaves nothing behind.
