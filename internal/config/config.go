@@ -83,7 +83,7 @@ type Config struct {
 	NotificationsPerDay int `group:"Limits" key:"DEVICE_NOTIFICATIONS_PER_DAY" as:"count"`
 
 	// QueueMax is how many undelivered notifications may wait for a mailbox; then 429 queue_full.
-	QueueMax int `key:"DEVICE_QUEUE_MAX" as:"count" max:"100000"`
+	QueueMax int `key:"DEVICE_QUEUE_MAX" as:"count"`
 
 	// QueueTTL is how many hours an undelivered notification waits before it expires; fractions such as 0.5 are fine. Ids,
 	// receipts and replies are kept for 24 hours however short it is.
@@ -107,20 +107,20 @@ type Config struct {
 	MaxBodyBytes int `key:"MAX_BODY_BYTES" as:"count" max:"1048576"`
 
 	// RateLimitPerKey is how many notifications one agent key may send in 10 minutes; then 429 rate_limited.
-	RateLimitPerKey int `key:"RATE_LIMIT_PER_KEY" as:"count" max:"1000000"`
+	RateLimitPerKey int `key:"RATE_LIMIT_PER_KEY" as:"count"`
 
 	// MaxDevices is how many mailboxes one person may pair; then 403 device_limit. Devices linked to a mailbox do not count.
-	MaxDevices int `key:"MAX_DEVICES" as:"count" max:"10000"`
+	MaxDevices int `key:"MAX_DEVICES" as:"count"`
 
 	// PairStartsPerHour is how many pairings one address may begin per hour; then 429 rate_limited.
-	PairStartsPerHour int `key:"PAIR_STARTS_PER_HOUR" as:"count" max:"1000000"`
+	PairStartsPerHour int `key:"PAIR_STARTS_PER_HOUR" as:"count"`
 
 	// PairStartsGlobalPerHour is how many pairings may be begun per hour in all; then 429 rate_limited.
-	PairStartsGlobalPerHour int `key:"PAIR_STARTS_GLOBAL_PER_HOUR" as:"count" max:"1000000"`
+	PairStartsGlobalPerHour int `key:"PAIR_STARTS_GLOBAL_PER_HOUR" as:"count"`
 
 	// RegisterPerHour is how many OAuth clients may register per hour. It is checked now and takes effect with OAuth, which
 	// this version does not have yet.
-	RegisterPerHour int `key:"REGISTER_PER_HOUR" as:"count" max:"1000000"`
+	RegisterPerHour int `key:"REGISTER_PER_HOUR" as:"count"`
 
 	// EventCallbackHosts, when set, lists the only hosts that event subscriptions may call, separated by commas: public host
 	// names or public IP addresses, matched whole, no wildcards. It is checked now and takes effect with events, which

@@ -211,7 +211,6 @@ var valueCases = []struct {
 	{"DEVICE_QUEUE_MAX", "  ", "100", ""},
 	{"DEVICE_QUEUE_MAX", "3.5", "", "not a whole number"},
 	{"DEVICE_QUEUE_MAX", "three", "", "not a whole number"},
-	{"DEVICE_QUEUE_MAX", "100001", "", "not a whole number up to 100000"},
 	{"MAX_BODY_BYTES", "32KB", "", "not a whole number"},
 	{"MAX_BODY_BYTES", "99999999999999999999", "", "not a whole number"},
 	{"QUEUE_TTL_HOURS", "0.25", "0.25", ""},
