@@ -121,6 +121,7 @@ func (a *App) route() {
 	}
 	a.devices = &deviceapi.API{
 		Auth: auth, Mailbox: c.mailbox, Pairing: c.pairing, Meter: c.meter, Hub: c.hub, Origins: a.origins, Log: a.log,
+		Closed: func(reason string) { a.metrics.StreamClosed(reason) },
 	}
 	agents.Register(a.router)
 	a.devices.Register(a.router)
@@ -128,6 +129,7 @@ func (a *App) route() {
 	a.metrics = telemetry.NewMetrics(telemetry.ReadBuild(), a.router.Routes())
 	a.metrics.Streams(c.hub.Streams)
 	a.metrics.Waits(c.hub.Waits)
+	c.store.update = a.metrics.Update
 }
 
 const readSpan = 10 * time.Minute

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/herald-relay/herald/internal/admin"
 	"github.com/herald-relay/herald/internal/allowance"
@@ -27,7 +28,7 @@ const DatabaseFile = "herald.db"
 
 // core is everything below the edges.
 type core struct {
-	store   store.Store
+	store   *observed
 	signer  *credential.Signer
 	clips   *clips.Dir
 	hub     *presence.Hub
@@ -36,17 +37,18 @@ type core struct {
 	pairing *pairing.Service
 }
 
-func openCore(ctx context.Context, cfg config.Config, log *slog.Logger, st store.Store) (*core, error) {
+func openCore(ctx context.Context, cfg config.Config, log *slog.Logger, raw store.Store) (*core, error) {
 	if err := os.MkdirAll(cfg.Data, 0o700); err != nil {
 		return nil, fmt.Errorf("data directory: %w; choose another with --data, or make it writable", err)
 	}
-	if st == nil {
+	if raw == nil {
 		opened, err := openStore(ctx, cfg)
 		if err != nil {
 			return nil, err
 		}
-		st = opened
+		raw = opened
 	}
+	st := &observed{Store: raw, update: func(time.Duration, bool) {}}
 	secret, err := relaySecret(cfg)
 	if err != nil {
 		return nil, errors.Join(err, st.Close())

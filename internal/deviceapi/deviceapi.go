@@ -38,6 +38,8 @@ type API struct {
 	Hub     *presence.Hub
 	Origins *web.Origins
 	Log     *slog.Logger
+	// Closed is told why a stream ended, by one of the Ended constants; it may be nil.
+	Closed func(reason string)
 
 	streams sync.WaitGroup // every goroutine of every stream
 }

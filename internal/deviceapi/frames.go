@@ -223,7 +223,7 @@ func (s *stream) do(act action, v strictjson.Value) bool {
 		}
 		s.api.Log.Warn("report of a device not stored", "mailbox", s.mailbox, "try", try, "err", err)
 		if try == frameTries {
-			s.close(websocket.StatusTryAgainLater, "the relay cannot store reports now; connect and send them again")
+			s.close(EndedStore, websocket.StatusTryAgainLater, "the relay cannot store reports now; connect and send them again")
 			return false
 		}
 		time.Sleep(frameRetry)

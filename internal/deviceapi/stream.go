@@ -27,6 +27,17 @@ const (
 	closeUnpaired = websocket.StatusCode(4001)
 )
 
+// Why streams end, for those who count.
+const (
+	EndedGone     = "gone"     // the device hung up or vanished
+	EndedReplaced = "replaced" // the device opened a newer one
+	EndedUnpaired = "unpaired"
+	EndedSlow     = "slow" // the device did not take what was sent
+	EndedSilent   = "silent"
+	EndedStopping = "stopping"
+	EndedStore    = "store" // reports could not be stored
+)
+
 const (
 	// writeWithin is how long a device may take to accept one frame before its stream is closed.
 	writeWithin = 20 * time.Second
@@ -58,6 +69,7 @@ type stream struct {
 	pumping bool                   // a pump runs
 	dirty   bool                   // notifications may wait
 	closing bool                   // no pump may start any more
+	why     string                 // the stream ends, when the relay ends it
 	replied []relay.NotificationID // to be told to the device
 }
 
@@ -142,11 +154,22 @@ func (s *stream) run() {
 	s.Wake()
 	s.read()
 	s.api.Hub.Detach(s.mailbox, s)
-	s.mu.Lock()
-	s.closing = true
-	s.mu.Unlock()
+	if why := s.end(EndedGone); s.api.Closed != nil {
+		s.api.Closed(why)
+	}
 	s.conn.CloseNow()
 	s.forget()
+}
+
+// end lets no pump start any more and returns why the stream ends: the first reason given counts.
+func (s *stream) end(why string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closing = true
+	if s.why == "" {
+		s.why = why
+	}
+	return s.why
 }
 
 // forget tells the store that the stream is gone. It is best effort: the 11-minute rule corrects a lost word.
@@ -206,9 +229,7 @@ func (s *stream) pump() {
 		}
 		if err != nil {
 			s.api.Log.Debug("stream gave up writing", "mailbox", s.mailbox, "err", err)
-			s.mu.Lock()
-			s.closing, s.pumping = true, false
-			s.mu.Unlock()
+			s.end(EndedSlow)
 			s.conn.CloseNow() // the reader notices and cleans up
 			return
 		}
@@ -262,19 +283,19 @@ func (s *stream) write(frame []byte) error {
 }
 
 // Replaced closes the stream because the same device opened a newer one.
-func (s *stream) Replaced() { s.close(closeReplaced, "replaced by a newer stream of this device") }
+func (s *stream) Replaced() { s.close(EndedReplaced, closeReplaced, "replaced by a newer stream of this device") }
 
 // Unpaired closes the stream because the device no longer belongs to the mailbox.
-func (s *stream) Unpaired() { s.close(closeUnpaired, "unpaired") }
+func (s *stream) Unpaired() { s.close(EndedUnpaired, closeUnpaired, "unpaired") }
 
 // close says why and hangs up, without holding up whoever calls.
-func (s *stream) close(code websocket.StatusCode, reason string) {
+func (s *stream) close(why string, code websocket.StatusCode, reason string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closing {
 		return
 	}
-	s.closing = true
+	s.closing, s.why = true, why
 	s.api.streams.Go(func() { _ = s.conn.Close(code, reason) }) // fails only when the device is gone already
 }
 
@@ -282,7 +303,7 @@ func (s *stream) close(code websocket.StatusCode, reason string) {
 func (a *API) CloseAll() {
 	a.Hub.Each(func(st presence.Stream) {
 		if s, ok := st.(*stream); ok {
-			s.close(websocket.StatusGoingAway, "the relay is restarting; connect again in a moment")
+			s.close(EndedStopping, websocket.StatusGoingAway, "the relay is restarting; connect again in a moment")
 		}
 	})
 }
@@ -291,7 +312,7 @@ func (a *API) CloseAll() {
 func (a *API) CloseSilent(now time.Time) {
 	a.Hub.Each(func(st presence.Stream) {
 		if s, ok := st.(*stream); ok && now.Sub(s.LastHeard()) > silentClosed {
-			s.close(websocket.StatusGoingAway, "silent for too long; connect again")
+			s.close(EndedSilent, websocket.StatusGoingAway, "silent for too long; connect again")
 		}
 	})
 }
