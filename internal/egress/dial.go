@@ -11,7 +11,7 @@ import (
 // DialContext connects to a host, in the manner of [net.Dialer.DialContext], by the same rules as the rest of the Guard:
 // network must be "tcp", and address a host and port that CheckURL would accept. It resolves the host at most once,
 // refuses it if any of its addresses is not public, and connects to the addresses that it checked, one after the other.
-// It gives up after 5 seconds. Every error is an [*Error].
+// It gives up after 8 seconds. Every error is an [*Error].
 func (g *Guard) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	h, port, err := g.checkTarget(network, address)
 	if err != nil {

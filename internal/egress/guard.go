@@ -12,7 +12,7 @@ import (
 
 // What bounds the making of a connection. A call as a whole is bounded by Options.Timeout.
 const (
-	connectTimeout   = 5 * time.Second // to resolve a name and to connect, all its addresses together
+	connectTimeout   = 8 * time.Second // to resolve a name, a lost packet included, and to connect to its addresses
 	handshakeTimeout = 5 * time.Second // for TLS
 	maxDials         = 3               // addresses of a name that are tried; all are checked
 )

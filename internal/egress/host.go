@@ -28,7 +28,7 @@ func parseHost(text string) (host, error) {
 		return host{addr.String(), addr}, nil
 	}
 	if !isName(text) {
-		return host{}, &Error{Kind: Malformed, Detail: "must name a host: a DNS name in ASCII, a dotted IPv4 address or an IPv6 address"}
+		return host{}, malformed("must name a host: a DNS name in ASCII, a dotted IPv4 address or an IPv6 address", nil)
 	}
 	return host{name: text}, nil
 }

@@ -60,8 +60,8 @@ func TestSilenceEndsInTime(t *testing.T) {
 		url  string
 		want time.Duration
 	}{
-		{"resolver", egress.Options{Resolver: deafResolver, Dial: silence}, "https://example.com/", 5 * time.Second},
-		{"connect", egress.Options{Resolver: always(public4, public6), Dial: hang}, "https://example.com/", 5 * time.Second},
+		{"resolver", egress.Options{Resolver: deafResolver, Dial: silence}, "https://example.com/", 8 * time.Second},
+		{"connect", egress.Options{Resolver: always(public4, public6), Dial: hang}, "https://example.com/", 8 * time.Second},
 		{"handshake", egress.Options{Resolver: always(public4), Dial: silence}, "https://example.com/", 5 * time.Second},
 		{"response", egress.Options{Dev: true, Dial: silence}, "http://127.0.0.1/", 10 * time.Second},
 		{"response, shorter", egress.Options{Dev: true, Dial: silence, Timeout: time.Second}, "http://127.0.0.1/", time.Second},
@@ -141,8 +141,8 @@ func TestAddressesShareTheTime(t *testing.T) {
 		dialed []string
 	}{
 		{"first", 0, 0, egress.None, addrs[:1]},
-		{"third", 2, 3333 * time.Millisecond, egress.None, addrs[:3]},
-		{"fifth", 4, 5 * time.Second, egress.Timeout, addrs[:3]},
+		{"third", 2, 5333 * time.Millisecond, egress.None, addrs[:3]},
+		{"fifth", 4, 8 * time.Second, egress.Timeout, addrs[:3]},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
