@@ -126,6 +126,9 @@ type Replay struct {
 	// Stop replays the oldest Limit events and returns the cursor of the last one, to go on from by another call. Zero
 	// replays the newest Limit and says truncated.
 	Stop bool
+	// Live replays at the refresh of a live subscription too. Zero replays for one that is new, ended or lapsed: a live
+	// one has or gets those events anyway.
+	Live bool
 	// Digits makes a cursor the plain sequence. Zero adds the ledger's epoch, so that a cursor of another ledger is
 	// recognised.
 	Digits bool
@@ -219,9 +222,9 @@ func Relay() Policy {
 	p := Policy{
 		Identity: Identity{Random: true, Digits: 20},
 		Lifetime: Lifetime{Default: 3650 * 24 * time.Hour, Endless: true, Strict: true},
-		Replay:   Replay{Limit: 100, Stop: true, Digits: true, Lenient: true, OwnPosition: true},
+		Replay:   Replay{Limit: 100, Stop: true, Live: true, Digits: true, Lenient: true, OwnPosition: true},
 		Order:    Order{Strict: true},
-		Schedule: Schedule{Base: time.Minute, Factor: 2, Max: time.Hour, Attempts: 8, Jitter: -1},
+		Schedule: Schedule{Base: time.Minute, Factor: 2, Max: time.Hour, Attempts: 8, Jitter: -1, MaxRetryAfter: 365 * day},
 		Rotation: Rotation{Overlap: -1},
 		Verification: Verification{
 			EveryNew: true, IDPrefix: "ver_",

@@ -237,6 +237,8 @@ type Subscriptions interface {
 	ByKey(key string) (Subscription, error)
 	// Save stores s whole, new or known by ID. Another subscription with its Key is ErrExists.
 	Save(s Subscription) error
+	// SetHealth changes nothing but Health. Absent is no error.
+	SetHealth(id string, h Health) error
 	// List returns what f selects.
 	List(f Filter) ([]Subscription, error)
 	// Count counts what f selects, of which After and Limit are not read.
@@ -314,9 +316,11 @@ type ClaimParams struct {
 	Limit int
 	// PerLane bounds how many deliveries of one free subscription a claim takes; a strict one always yields one.
 	PerLane int
-	// BusyHosts and BusyLanes are hosts and subscription IDs to leave out. Their number must not matter much; a lane
-	// left out costs at most a step over its index entry.
-	BusyHosts, BusyLanes []string
+	// PerHost bounds how many deliveries to one host a claim takes.
+	PerHost int
+	// BusyHosts are hosts to leave out. Lanes of theirs that are due must cost a claim no more than a step over an index
+	// entry each.
+	BusyHosts []string
 }
 
 // Lease is a time-bounded right to attempt a delivery. Its fencing number is Delivery.Lease.
@@ -324,6 +328,8 @@ type Lease struct {
 	Delivery     Delivery
 	Event        Event
 	Subscription Subscription
+	// Epoch is the ledger's; see Head.
+	Epoch string
 }
 
 // Settlement is the outcome of a lease.
@@ -346,7 +352,7 @@ type Deliveries interface {
 	// begins anew with the given state, keeping Attempts and Lease.
 	Queue(ds []Delivery) error
 	// Claim leases deliveries that are due (Due at or before Now) of lanes that are due and not lapsed, as the lane rule
-	// says, lanes longest due first. It sets Leased, raises Lease by one and sets Due to p.Until. A delivery past its
+	// says, lanes longest due first. It may return fewer than there are, but none only when there are none. It sets Leased, raises Lease by one and sets Due to p.Until. A delivery past its
 	// Deadline is claimed like any other; the caller settles it.
 	Claim(p ClaimParams) ([]Lease, error)
 	// Settle applies outcomes in order. held[i] is false, and nothing of settlement i applied, when the delivery is not

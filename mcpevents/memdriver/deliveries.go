@@ -38,15 +38,17 @@ func (t deliveries) Claim(p driver.ClaimParams) ([]driver.Lease, error) {
 	if err := t.mayWrite(); err != nil {
 		return nil, err
 	}
-	hosts, lanes := set(p.BusyHosts), set(p.BusyLanes)
+	room := hostRoom(p)
 	now := milli(p.Now)
 	var leases []driver.Lease
 	var touched []*lane
 	for len(leases) < p.Limit && len(t.due) > 0 && !t.due[0].due.After(now) {
 		l := heap.Pop(&t.due).(*lane)
 		touched = append(touched, l)
-		if !hosts[l.sub.Host] && !lanes[l.sub.ID] && live(&l.sub, now) {
-			leases = t.claimLane(leases, l, now, p)
+		if n := room.limit - room.taken[l.sub.Host]; n > 0 && live(&l.sub, now) {
+			before := len(leases)
+			leases = t.claimLane(leases, l, now, p, min(n, p.Limit-before))
+			room.taken[l.sub.Host] += len(leases) - before
 		}
 	}
 	for _, l := range touched {
@@ -55,19 +57,25 @@ func (t deliveries) Claim(p driver.ClaimParams) ([]driver.Lease, error) {
 	return leases, nil
 }
 
-func set(names []string) map[string]bool {
-	m := make(map[string]bool, len(names))
-	for _, name := range names {
-		m[name] = true
-	}
-	return m
+// hosts counts what a claim may still take of each host.
+type hosts struct {
+	taken map[string]int
+	limit int
 }
 
-func (t deliveries) claimLane(leases []driver.Lease, l *lane, now time.Time, p driver.ClaimParams) []driver.Lease {
+func hostRoom(p driver.ClaimParams) hosts {
+	h := hosts{taken: map[string]int{}, limit: p.PerHost}
+	for _, name := range p.BusyHosts {
+		h.taken[name] = p.PerHost
+	}
+	return h
+}
+
+func (t deliveries) claimLane(leases []driver.Lease, l *lane, now time.Time, p driver.ClaimParams, most int) []driver.Lease {
 	if l.sub.Strict {
 		return append(leases, t.lease(l, l.oldest(), p))
 	}
-	for n := 0; n < p.PerLane && len(leases) < p.Limit; n++ {
+	for n := 0; n < min(p.PerLane, most); n++ {
 		d := l.soonest()
 		if d == nil || d.Due.After(now) || (!d.Leased && len(l.leased) >= l.sub.Parallel) {
 			break
@@ -83,7 +91,7 @@ func (t deliveries) lease(l *lane, d *driver.Delivery, p driver.ClaimParams) dri
 	next.Leased = true
 	next.Due = milli(p.Until)
 	t.put(l, d.Sequence, &next)
-	return driver.Lease{Delivery: next, Event: *t.ledger(d.Ledger).at(d.Sequence), Subscription: l.sub}
+	return driver.Lease{Delivery: next, Event: *t.ledger(d.Ledger).at(d.Sequence), Subscription: l.sub, Epoch: t.epoch}
 }
 
 func (t deliveries) Settle(ss []driver.Settlement) ([]bool, error) {
@@ -137,7 +145,7 @@ func (t deliveries) Leased(subscription string, sequence int64) (driver.Lease, e
 		return driver.Lease{}, driver.ErrNotFound
 	}
 	d := *l.records[sequence]
-	found := driver.Lease{Delivery: d, Subscription: l.sub}
+	found := driver.Lease{Delivery: d, Subscription: l.sub, Epoch: t.epoch}
 	if led := t.ledgers[d.Ledger]; led != nil && d.Sequence > led.forgotten {
 		found.Event = *led.at(d.Sequence)
 	}

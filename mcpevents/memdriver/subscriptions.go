@@ -47,6 +47,16 @@ func (t subscriptions) Save(s driver.Subscription) error {
 	return nil
 }
 
+func (t subscriptions) SetHealth(id string, h driver.Health) error {
+	l := t.lanes[id]
+	if l == nil {
+		return t.mayWrite()
+	}
+	s := l.sub
+	s.Health = h
+	return t.Save(s)
+}
+
 // replace changes what is known of a lane, whose key, family, ledger and name never change.
 func (s *state) replace(l *lane, sub driver.Subscription) {
 	l.sub = sub

@@ -1,0 +1,142 @@
+// Package eventstest helps to test servers and receivers of MCP Events: an Internet in memory, and a receiver that does
+// as a script tells it.
+//
+// Net stands in for the way out, so a test needs neither sockets nor certificates and runs in a testing/synctest bubble,
+// where a day of retries takes no time. Receiver is an ordinary http.Handler: mount it on a Net, an httptest.Server or a
+// real listener.
+package eventstest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"sync"
+	"syscall"
+
+	"github.com/herald-relay/herald/internal/egress"
+)
+
+// Net is an Internet in memory: hosts that answer in the same process. It is an mcpevents.Egress. Addresses are judged as
+// the real guard judges them, by their syntax; nothing is ever resolved or dialled.
+type Net struct {
+	guard *egress.Guard
+
+	mu    sync.Mutex // guards what follows
+	hosts map[string]http.Handler
+	calls map[string]int
+}
+
+// NewNet returns a Net without hosts: every call is refused as if nothing listened.
+func NewNet() *Net {
+	return &Net{guard: egress.New(nil), hosts: map[string]http.Handler{}, calls: map[string]int{}}
+}
+
+// Handle puts a host, as in "agent.example.com", on the net; nil takes it off.
+func (n *Net) Handle(host string, h http.Handler) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.hosts, host)
+	if h != nil {
+		n.hosts[host] = h
+	}
+}
+
+// Calls returns how many requests a host got, or would have got if it were there.
+func (n *Net) Calls(host string) int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.calls[host]
+}
+
+// CheckURL judges as the real guard does.
+func (n *Net) CheckURL(raw string) (*url.URL, error) { return n.guard.CheckURL(raw) }
+
+// RoundTrip has the host's handler answer. It returns when the handler did or the request's context ended; the handler
+// sees the same context.
+func (n *Net) RoundTrip(req *http.Request) (*http.Response, error) {
+	host := req.URL.Hostname()
+	n.mu.Lock()
+	n.calls[host]++
+	h := n.hosts[host]
+	n.mu.Unlock()
+	if h == nil {
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+	}
+	return roundTrip(h, req)
+}
+
+func roundTrip(h http.Handler, req *http.Request) (*http.Response, error) {
+	var body []byte
+	if req.Body != nil {
+		var err error
+		if body, err = io.ReadAll(req.Body); err != nil {
+			return nil, err
+		}
+		_ = req.Body.Close() // read whole
+	}
+	in := req.Clone(req.Context())
+	in.RequestURI, in.Host, in.RemoteAddr = req.URL.RequestURI(), req.URL.Host, "192.0.2.1:1"
+	in.Header = http.Header{}
+	for name, values := range req.Header { // as a server reads them, however the client spelled them
+		name = http.CanonicalHeaderKey(name)
+		in.Header[name] = append(in.Header[name], values...)
+	}
+	in.Body, in.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	answered := make(chan *answer, 1)
+	go func() { answered <- serve(h, in) }() // ends with the handler, which sees the request's context
+	select {
+	case a := <-answered:
+		return a.response(req)
+	case <-req.Context().Done():
+		return nil, context.Cause(req.Context())
+	}
+}
+
+// serve runs a handler. One that panics with http.ErrAbortHandler broke the connection.
+func serve(h http.Handler, req *http.Request) (a *answer) {
+	a = &answer{header: http.Header{}}
+	defer func() {
+		if p := recover(); p != nil {
+			if p != http.ErrAbortHandler {
+				panic(p)
+			}
+			a.broken = true
+		}
+	}()
+	h.ServeHTTP(a, req)
+	return a
+}
+
+// answer collects what a handler writes.
+type answer struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+	broken bool
+}
+
+func (a *answer) Header() http.Header { return a.header }
+
+func (a *answer) WriteHeader(status int) {
+	if a.status == 0 {
+		a.status = status
+	}
+}
+
+func (a *answer) Write(b []byte) (int, error) {
+	a.WriteHeader(http.StatusOK)
+	return a.body.Write(b)
+}
+
+func (a *answer) response(req *http.Request) (*http.Response, error) {
+	if a.broken {
+		return nil, errors.Join(&net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}, io.ErrUnexpectedEOF)
+	}
+	a.WriteHeader(http.StatusOK)
+	return &http.Response{Status: http.StatusText(a.status), StatusCode: a.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: a.header, Body: io.NopCloser(&a.body), ContentLength: int64(a.body.Len()), Request: req}, nil
+}
