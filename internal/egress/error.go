@@ -59,7 +59,7 @@ func (e *Error) Error() string {
 // Unwrap returns the private cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Timeout reports whether the failure is one of time, as [net.Error] asks.
+// Timeout reports whether the failure is one of time; the errors of [http.Client] pass it on.
 func (e *Error) Timeout() bool { return e.Kind == Timeout }
 
 // KindOf classes any error that a client or dialler of a Guard returned: the kind of the [*Error] in its chain, else

@@ -37,7 +37,7 @@ type Options struct {
 	NAT64 bool
 
 	// Dev accepts URLs that begin with http://127.0.0.1, on any port and past the allowlist. It is for a developer's own
-	// machine. No other address of it, no name that resolves to it and no https URL is accepted besides.
+	// machine, and adds nothing else: no other loopback address, no name that resolves to one, no https.
 	Dev bool
 
 	// Timeout bounds a call from its first look-up to the end of the response body. 10 seconds when zero.
