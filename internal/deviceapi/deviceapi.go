@@ -3,12 +3,16 @@
 //
 // # The stream
 //
-// Each device holds one WebSocket. Exactly: every notification that is waiting when the stream opens, and every one
-// accepted while it is open, is sent on it in order of acceptance, at least once over the device's streams
-// together, until the device acknowledges it. Plainly: the stream never carries data of its own. It remembers how
-// far it has sent and reads what comes next from the store whenever it is woken, so nothing queues up for a device
-// that does not read, nothing is lost when a wake-up is, and a device that reconnects catches up by the same path as
-// every day. An idle stream costs one parked goroutine, no timer and no queue.
+// Each device holds one WebSocket. Exactly: every notification that waits when the stream opens, and every one accepted
+// while it is open, is sent on it in order of acceptance; one that no device acknowledges is sent again on each later
+// stream. Plainly: the stream never carries data of its own. It remembers how far it has sent and reads what comes next
+// from the store whenever it is woken, so nothing queues up for a device that does not read, nothing is lost when a
+// wake-up is, and a device that reconnects catches up by the same path as every day. An idle stream costs one parked
+// goroutine, no timer and no queue.
+//
+// The one thing a wake-up carries is the id of what was accepted: of a notification that another device acknowledged
+// within moments, the store would no longer say that it waits. Should such a hint be lost, which takes a second
+// process and a broken bus, this device is not told of what the other one already has.
 package deviceapi
 
 import (
@@ -149,7 +153,7 @@ func (a *API) record(w http.ResponseWriter, r *http.Request, p credential.Princi
 	if !ok {
 		return fault.NotFoundf("id must be the relay's id of a notification, r_ and 24 hex digits")
 	}
-	if err := a.Mailbox.Record(r.Context(), p.Mailbox, id, report, now); err != nil {
+	if err := a.Mailbox.Record(r.Context(), p.Mailbox, p.Device, id, report, now); err != nil {
 		return err
 	}
 	return web.WriteJSON(w, http.StatusOK, okBody{true})

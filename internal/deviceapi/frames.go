@@ -21,8 +21,6 @@ import (
 const (
 	// maxFrameChars is the longest text that is looked at, in UTF-16 units; a longer one is ignored (contract section 6.2).
 	maxFrameChars = 16 << 10
-	// hardReadLimit is where a message stops being a mistake and closes the stream (code 1009).
-	hardReadLimit = 1 << 20
 	// frameRetry is how long the reader waits before it records a report again that the store could not take.
 	frameRetry = 500 * time.Millisecond
 	frameTries = 10
@@ -145,16 +143,21 @@ func tooLong(data []byte) bool {
 
 // handle acts on one text. It reports false when the stream must end.
 func (s *stream) handle(data []byte) bool {
+	if s.unpaired.Load() {
+		return false
+	}
 	now := time.Now()
-	if string(data) == "ping" {
-		s.alive(now)
-		return s.write([]byte("pong")) == nil
+	if string(data) == "ping" { // answered before the store hears of it
+		s.heard.Store(now.UnixMilli())
+		return s.write([]byte("pong")) == nil && s.alive(now)
 	}
 	v, err := strictjson.ParseObject(data)
 	if err != nil {
 		return true
 	}
-	s.alive(now)
+	if !s.alive(now) {
+		return false
+	}
 	s.api.Meter.Count(s.mailbox, now, relay.Usage{WSMessages: 1})
 	kind, _ := v.Text("type")
 	switch act := actions[kind]; {
@@ -165,19 +168,32 @@ func (s *stream) handle(data []byte) bool {
 	}
 }
 
-// alive notes a sign of life, and lets the store know of it now and then.
-func (s *stream) alive(now time.Time) {
+// alive notes a sign of life, and lets the store know of it now and then. It reports false when the device turns out to
+// be unpaired.
+func (s *stream) alive(now time.Time) bool {
 	ms := now.UnixMilli()
 	s.heard.Store(ms)
-	if ms-s.persisted < heardEvery.Milliseconds() {
-		return
+	if since := ms - s.persisted; since >= 0 && since < heardEvery.Milliseconds() {
+		return true
 	}
 	s.persisted = ms
 	ctx, cancel := context.WithTimeout(context.Background(), writeWithin)
 	defer cancel()
-	if err := s.api.Mailbox.Heard(ctx, s.mailbox, s.device, now); err != nil {
+	err := s.api.Mailbox.Heard(ctx, s.mailbox, s.device, now)
+	if err != nil {
 		s.api.Log.Debug("sign of life not stored", "mailbox", s.mailbox, "err", err)
 	}
+	return !s.disowned(err)
+}
+
+// disowned closes the stream when err says that its device was unpaired: the hint may have been lost, or may have come
+// before the stream could be reached.
+func (s *stream) disowned(err error) bool {
+	gone := fault.Is(err, fault.Unauthenticated)
+	if gone {
+		s.Unpaired()
+	}
+	return gone
 }
 
 var frameKeys = append(append([]string{}, receiptKeys...), stateKeys...)
@@ -205,7 +221,7 @@ var actions = map[string]action{
 		if !ok {
 			return nil
 		}
-		return s.api.Mailbox.Record(ctx, s.mailbox, id, receiptOf(v), now)
+		return s.api.Mailbox.Record(ctx, s.mailbox, s.device, id, receiptOf(v), now)
 	},
 }
 

@@ -148,12 +148,15 @@ func (a *API) createKey(w http.ResponseWriter, r *http.Request, p credential.Pri
 	return web.WriteJSON(w, http.StatusCreated, body)
 }
 
+// keyRequest judges the scope whole before the name and the client, as the contract's section 6.6 orders.
 func keyRequest(v strictjson.Value) (in mailbox.KeyRequest, err error) {
 	if err = v.RefuseUnknown([]string{"name", "client", "scope"}); err != nil {
 		return in, err
 	}
-	if in.Scope, err = v.OptionalText("scope"); err != nil {
-		return in, err
+	if scope, found := v.Text("scope"); found != strictjson.Absent {
+		if err = mailbox.CheckScope(scope); err != nil {
+			return in, err
+		}
 	}
 	if in.Name, err = v.OptionalText("name"); err != nil {
 		return in, err

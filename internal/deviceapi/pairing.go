@@ -34,12 +34,15 @@ func pairBody(w http.ResponseWriter, r *http.Request) (v strictjson.Value, err e
 }
 
 func (a *API) pairStart(w http.ResponseWriter, r *http.Request) error {
+	if err := a.Pairing.CheckSecret(r.Header.Get("X-Pairing-Secret")); err != nil {
+		return err
+	}
 	v, err := pairBody(w, r)
 	if err != nil {
 		return err
 	}
 	name, _ := v.Text("deviceName")
-	code, err := a.Pairing.Start(r.Context(), r.Header.Get("X-Pairing-Secret"), name, a.Origins.Address(r), time.Now())
+	code, err := a.Pairing.Start(r.Context(), name, a.Origins.Address(r), time.Now())
 	if err != nil {
 		return err
 	}

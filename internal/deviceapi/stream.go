@@ -4,7 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"fmt"
+	"encoding/base64"
 	"io"
 	"net"
 	"net/http"
@@ -17,8 +17,10 @@ import (
 
 	"github.com/herald-relay/herald/internal/credential"
 	"github.com/herald-relay/herald/internal/fault"
+	"github.com/herald-relay/herald/internal/mailbox"
 	"github.com/herald-relay/herald/internal/presence"
 	"github.com/herald-relay/herald/internal/relay"
+	"github.com/herald-relay/herald/internal/store"
 )
 
 // Close codes of the stream (contract section 6.2).
@@ -47,8 +49,8 @@ const (
 	heardEvery = time.Minute
 	// pumpBatch bounds the notifications held in memory for one stream.
 	pumpBatch = 4
-	// repliedMax bounds the "replied" hints waiting for one stream; more are dropped, for they are only hints.
-	repliedMax = 64
+	// hintsMax bounds the ids of each kind that wait for one stream's attention; more are dropped.
+	hintsMax = 128
 )
 
 // stream is one device's open WebSocket. It has one goroutine that reads, for as long as it is open, and one that
@@ -62,24 +64,33 @@ type stream struct {
 	device  relay.DeviceID
 
 	heard     atomic.Int64 // Unix milliseconds of the last sign of life
+	unpaired  atomic.Bool  // what the device still says counts no more
 	persisted int64        // what the store knows of it; owned by the reader
 	lastSeq   int64        // how far notifications were sent; owned by the pump
 
-	mu      sync.Mutex             // guards the rest
-	pumping bool                   // a pump runs
-	dirty   bool                   // notifications may wait
-	closing bool                   // no pump may start any more
-	why     string                 // the stream ends, when the relay ends it
-	replied []relay.NotificationID // to be told to the device
+	mu      sync.Mutex // guards the rest
+	pumping bool       // a pump runs
+	closing bool       // no pump may start any more
+	why     string     // the stream ends, when the relay ends it
+	todo    todo       // for the pump's next round
 }
+
+// todo is what a stream may have to tell its device.
+type todo struct {
+	look    bool                   // whether notifications wait
+	fresh   []relay.NotificationID // accepted since the stream is open
+	replied []relay.NotificationID // answered first by another device
+}
+
+func (t *todo) empty() bool { return !t.look && len(t.replied) == 0 }
 
 func (a *API) stream(w http.ResponseWriter, r *http.Request) error {
 	p, err := a.Auth.Device(r.Context(), r.Header.Get("Authorization"))
 	if err != nil {
 		return err
 	}
-	if !upgrades(r) {
-		return fault.New(fault.UpgradeRequired, "upgrade_required", "the stream is a WebSocket; connect with Upgrade: websocket")
+	if err := checkUpgrade(w.Header(), r); err != nil {
+		return err
 	}
 	s, err := a.open(w, r, p)
 	if err != nil {
@@ -89,19 +100,48 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func upgrades(r *http.Request) bool {
-	return strings.EqualFold(r.Header.Get("Upgrade"), "websocket") && strings.Contains(strings.ToLower(r.Header.Get("Connection")), "upgrade")
+// checkUpgrade judges the handshake before anything is recorded, so that a refusal leaves the device's open stream alone
+// and is worded like every other.
+func checkUpgrade(answer http.Header, r *http.Request) error {
+	switch key, err := base64.StdEncoding.DecodeString(strings.TrimSpace(r.Header.Get("Sec-WebSocket-Key"))); {
+	case !hasToken(r.Header, "Upgrade", "websocket") || !hasToken(r.Header, "Connection", "upgrade") || !r.ProtoAtLeast(1, 1):
+		return upgradeRequired("the stream is a WebSocket; connect with Upgrade: websocket")
+	case r.Header.Get("Sec-WebSocket-Version") != webSocketVersion:
+		answer.Set("Sec-WebSocket-Version", webSocketVersion)
+		return upgradeRequired("the stream speaks version 13 of WebSocket; send Sec-WebSocket-Version: 13")
+	case err != nil || len(key) != 16 || len(r.Header.Values("Sec-WebSocket-Key")) > 1:
+		return fault.InvalidRequest("", "the header Sec-WebSocket-Key must hold 16 random bytes in base64")
+	}
+	return nil
+}
+
+const webSocketVersion = "13"
+
+func upgradeRequired(detail string) error {
+	return fault.New(fault.UpgradeRequired, "upgrade_required", detail)
+}
+
+// hasToken reports whether a list header holds the token, in any case.
+func hasToken(h http.Header, name, token string) bool {
+	for _, line := range h.Values(name) {
+		for item := range strings.SplitSeq(line, ",") {
+			if strings.EqualFold(strings.TrimSpace(item), token) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // open records the stream in the store, upgrades, and says welcome before anyone can reach the stream.
 func (a *API) open(w http.ResponseWriter, r *http.Request, p credential.Principal) (*stream, error) {
 	now := time.Now()
-	s := &stream{api: a, mailbox: p.Mailbox, device: p.Device, id: newStreamID(now)}
-	s.heard.Store(now.UnixMilli())
-	s.persisted = now.UnixMilli()
-	if err := a.Mailbox.OpenStream(r.Context(), p.Mailbox, p.Device, s.id, now); err != nil {
+	id, err := a.Mailbox.OpenStream(r.Context(), p.Mailbox, p.Device, now)
+	if err != nil {
 		return nil, err
 	}
+	s := &stream{api: a, mailbox: p.Mailbox, device: p.Device, id: id, persisted: now.UnixMilli()}
+	s.heard.Store(now.UnixMilli())
 	conn, err := websocket.Accept(smallBuffers{w}, r, &websocket.AcceptOptions{
 		InsecureSkipVerify: true, // a bearer token is no ambient authority: no page can lend it
 		CompressionMode:    websocket.CompressionDisabled,
@@ -111,18 +151,13 @@ func (a *API) open(w http.ResponseWriter, r *http.Request, p credential.Principa
 		return nil, fault.InvalidRequest("", "the WebSocket handshake failed").Because(err)
 	}
 	s.conn = conn
-	conn.SetReadLimit(hardReadLimit)
+	conn.SetReadLimit(-1) // what is too long is read past, not kept
 	if err := s.write(welcome(a.Mailbox.Limits.QueueTTL)); err != nil {
 		s.forget()
 		conn.CloseNow()
 		return nil, fault.InvalidRequest("", "the WebSocket closed during the handshake").Because(err)
 	}
 	return s, nil
-}
-
-// newStreamID makes ids of which a later one sorts later.
-func newStreamID(now time.Time) string {
-	return fmt.Sprintf("%012x%s", now.UnixMilli(), relay.RandomHex(6))
 }
 
 // smallBuffers gives a hijacked connection buffers of its own size: the server's are eight times what an idle stream
@@ -190,26 +225,35 @@ func (s *stream) Device() relay.DeviceID { return s.device }
 // LastHeard is when the device last gave a sign of life.
 func (s *stream) LastHeard() time.Time { return time.UnixMilli(s.heard.Load()).UTC() }
 
-// Wake starts the pump, or lets the running one go round again.
-func (s *stream) Wake() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.dirty = true
-	s.startLocked()
+// Wake has the store looked at.
+func (s *stream) Wake() { s.ask(func(t *todo) { t.look = true }) }
+
+// Queued has the device told of a new notification.
+func (s *stream) Queued(id relay.NotificationID) {
+	s.ask(func(t *todo) { t.look, t.fresh = true, appendHint(t.fresh, id) })
 }
 
-// Replied has the device told that a notification was answered.
+// Replied has the device told that another one answered a notification.
 func (s *stream) Replied(id relay.NotificationID) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.replied) < repliedMax {
-		s.replied = append(s.replied, id)
-	}
-	s.startLocked()
+	s.ask(func(t *todo) { t.replied = appendHint(t.replied, id) })
 }
 
-func (s *stream) startLocked() {
-	if s.pumping || s.closing {
+func appendHint(list []relay.NotificationID, id relay.NotificationID) []relay.NotificationID {
+	if len(list) == hintsMax {
+		return list
+	}
+	return append(list, id)
+}
+
+// ask starts the pump, or lets the running one go round again.
+func (s *stream) ask(note func(*todo)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing {
+		return
+	}
+	note(&s.todo)
+	if s.pumping {
 		return
 	}
 	s.pumping = true
@@ -219,15 +263,11 @@ func (s *stream) startLocked() {
 // pump writes what waits and ends when nothing does, or when the device takes nothing any more.
 func (s *stream) pump() {
 	for {
-		dirty, replied, more := s.take()
+		next, more := s.take()
 		if !more {
 			return
 		}
-		err := s.tell(replied)
-		if err == nil && dirty {
-			err = s.deliver()
-		}
-		if err != nil {
+		if err := s.work(next); err != nil {
 			s.api.Log.Debug("stream gave up writing", "mailbox", s.mailbox, "err", err)
 			s.end(EndedSlow)
 			s.conn.CloseNow() // the reader notices and cleans up
@@ -236,18 +276,22 @@ func (s *stream) pump() {
 	}
 }
 
-func (s *stream) take() (dirty bool, replied []relay.NotificationID, more bool) {
+func (s *stream) take() (next todo, more bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	dirty, replied = s.dirty, s.replied
-	s.dirty, s.replied = false, nil
-	more = (dirty || len(replied) > 0) && !s.closing
-	s.pumping = more
-	return dirty, replied, more
+	next, s.todo = s.todo, todo{}
+	s.pumping = !next.empty() && !s.closing
+	return next, s.pumping
 }
 
-func (s *stream) tell(replied []relay.NotificationID) error {
-	for _, id := range replied {
+// work tells of answers last: a device should know of a notification before it hears that it was answered.
+func (s *stream) work(next todo) error {
+	if next.look {
+		if err := s.deliver(next.fresh); err != nil {
+			return err
+		}
+	}
+	for _, id := range next.replied {
 		if err := s.write(repliedFrame(id)); err != nil {
 			return err
 		}
@@ -255,12 +299,10 @@ func (s *stream) tell(replied []relay.NotificationID) error {
 	return nil
 }
 
-// deliver sends every waiting notification that this stream has not sent, in order.
-func (s *stream) deliver() error {
+// deliver sends every notification that waits or is fresh, and that this stream has not sent, in order.
+func (s *stream) deliver(fresh []relay.NotificationID) error {
 	for {
-		ctx, cancel := context.WithTimeout(context.Background(), writeWithin)
-		list, err := s.api.Mailbox.Waiting(ctx, s.mailbox, s.lastSeq, pumpBatch, time.Now())
-		cancel()
+		list, err := s.owed(fresh)
 		if err != nil {
 			return err
 		}
@@ -276,6 +318,17 @@ func (s *stream) deliver() error {
 	}
 }
 
+func (s *stream) owed(fresh []relay.NotificationID) ([]store.Waiting, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), writeWithin)
+	defer cancel()
+	at := mailbox.Place{After: s.lastSeq, Fresh: fresh}
+	list, err := s.api.Mailbox.Owed(ctx, s.mailbox, s.device, at, pumpBatch, time.Now())
+	if s.disowned(err) {
+		return nil, nil
+	}
+	return list, err
+}
+
 func (s *stream) write(frame []byte) error {
 	ctx, cancel := context.WithTimeout(context.Background(), writeWithin)
 	defer cancel()
@@ -283,10 +336,15 @@ func (s *stream) write(frame []byte) error {
 }
 
 // Replaced closes the stream because the same device opened a newer one.
-func (s *stream) Replaced() { s.close(EndedReplaced, closeReplaced, "replaced by a newer stream of this device") }
+func (s *stream) Replaced() {
+	s.close(EndedReplaced, closeReplaced, "replaced by a newer stream of this device")
+}
 
 // Unpaired closes the stream because the device no longer belongs to the mailbox.
-func (s *stream) Unpaired() { s.close(EndedUnpaired, closeUnpaired, "unpaired") }
+func (s *stream) Unpaired() {
+	s.unpaired.Store(true)
+	s.close(EndedUnpaired, closeUnpaired, "unpaired")
+}
 
 // close says why and hangs up, without holding up whoever calls.
 func (s *stream) close(why string, code websocket.StatusCode, reason string) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/herald-relay/herald/internal/credential"
+	"github.com/herald-relay/herald/internal/fault"
 	"github.com/herald-relay/herald/internal/relay"
 	"github.com/herald-relay/herald/internal/store"
 )
@@ -25,24 +26,25 @@ func (s *Service) Await(ctx context.Context, p credential.Principal, agentID str
 	if err != nil || used.PollSeconds >= s.Limits.PollSecondsPerDay {
 		return n, false, err
 	}
-	return s.park(ctx, p.Mailbox, n.ID, min(wait, MaxWait))
+	return s.park(ctx, p, n.ID, min(wait, MaxWait))
 }
 
 func answered(n *relay.Notification) bool { return n.Replied() || n.SuppressedWhole() }
 
-// park holds as little as it can while it waits: one watch, one timer, no copy of the notification.
-func (s *Service) park(ctx context.Context, m relay.MailboxID, id relay.NotificationID, wait time.Duration) (n relay.Notification, timedOut bool, err error) {
+// park holds as little as it can while it waits: one watch, one timer, no copy of the notification. It ends with
+// Unauthenticated when the key is revoked meanwhile.
+func (s *Service) park(ctx context.Context, p credential.Principal, id relay.NotificationID, wait time.Duration) (n relay.Notification, timedOut bool, err error) {
 	start := time.Now()
-	watch := s.Hub.Watch(id)
+	watch := s.Hub.Watch(p.Mailbox, id)
 	defer watch.Close()
 	defer func() {
 		now := time.Now()
-		s.Meter.Count(m, now, relay.Usage{PollSeconds: int64(math.Ceil(now.Sub(start).Seconds()))})
+		s.Meter.Count(p.Mailbox, now, relay.Usage{PollSeconds: int64(math.Ceil(now.Sub(start).Seconds()))})
 	}()
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	for over := false; ; {
-		if n, err = s.find(ctx, m, id); err != nil || over || answered(&n) {
+		if n, err = s.look(ctx, p, id); err != nil || over || answered(&n) {
 			return n, over && err == nil && !answered(&n), goneIsUnauthorized(err)
 		}
 		select {
@@ -55,6 +57,22 @@ func (s *Service) park(ctx context.Context, m relay.MailboxID, id relay.Notifica
 			return n, false, context.Cause(ctx)
 		}
 	}
+}
+
+// look reads the notification for as long as its key works: a wait outlives the check that began it.
+func (s *Service) look(ctx context.Context, p credential.Principal, id relay.NotificationID) (n relay.Notification, err error) {
+	err = s.Store.View(ctx, func(tx store.Tx) error {
+		k, err := tx.Keys().Get(p.Mailbox, p.Key)
+		if err != nil {
+			return err
+		}
+		if !k.Active() {
+			return fault.NotFoundf("the key was revoked")
+		}
+		n, err = tx.Notifications().Get(p.Mailbox, id)
+		return err
+	})
+	return n, err
 }
 
 func (s *Service) find(ctx context.Context, m relay.MailboxID, id relay.NotificationID) (n relay.Notification, err error) {

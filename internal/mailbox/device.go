@@ -9,8 +9,8 @@ import (
 	"github.com/herald-relay/herald/internal/store"
 )
 
-// Record applies a device's report. An unknown id is NotFound and is judged before the report itself.
-func (s *Service) Record(ctx context.Context, m relay.MailboxID, id relay.NotificationID, r relay.Receipt, now time.Time) error {
+// Record applies the report of device d. An unknown id is NotFound and is judged before the report itself.
+func (s *Service) Record(ctx context.Context, m relay.MailboxID, d relay.DeviceID, id relay.NotificationID, r relay.Receipt, now time.Time) error {
 	first := false
 	err := s.change(ctx, m, id, func(n *relay.Notification) (err error) {
 		first, err = n.Record(r, now)
@@ -23,7 +23,7 @@ func (s *Service) Record(ctx context.Context, m relay.MailboxID, id relay.Notifi
 	if first {
 		kind = relay.HintReplied
 	}
-	s.Hub.Publish(relay.Hint{Kind: kind, Mailbox: m, Notification: id})
+	s.Hub.Publish(relay.Hint{Kind: kind, Mailbox: m, Device: d, Notification: id})
 	return nil
 }
 
@@ -55,24 +55,6 @@ func unknownNotification(err error) error {
 	return err
 }
 
-// Waiting lists what devices still have to be told of, in order, beginning behind Seq after. What waited too long is
-// expired on the way and left out.
-func (s *Service) Waiting(ctx context.Context, m relay.MailboxID, after int64, limit int, now time.Time) (list []store.Waiting, err error) {
-	cutoff := now.Add(-s.Limits.QueueTTL)
-	for {
-		err = s.Store.View(ctx, func(tx store.Tx) error {
-			list, err = tx.Notifications().Waiting(m, after, limit)
-			return err
-		})
-		if err != nil || len(list) == 0 || !list[0].CreatedAt.Before(cutoff) {
-			return list, err
-		}
-		if n, err := s.expire(ctx, m, cutoff); err != nil || n == 0 {
-			return nil, err
-		}
-	}
-}
-
 // SetState stores what a device said of itself.
 func (s *Service) SetState(ctx context.Context, m relay.MailboxID, st relay.State) error {
 	st.QuietUntil = relay.FirstChars(st.QuietUntil, 40)
@@ -83,23 +65,6 @@ func (s *Service) SetState(ctx context.Context, m relay.MailboxID, st relay.Stat
 		}
 		return tx.Mailboxes().SetState(m, st)
 	}))
-}
-
-// OpenStream records a device's stream as the one that counts. A device that was unpaired meanwhile is Unauthenticated.
-func (s *Service) OpenStream(ctx context.Context, m relay.MailboxID, d relay.DeviceID, stream string, now time.Time) error {
-	return goneIsUnauthorized(s.Store.Update(ctx, func(tx store.Tx) error {
-		return tx.Devices().OpenStream(m, d, stream, now)
-	}))
-}
-
-// CloseStream forgets a device's stream, last heard from at at, unless a newer one took its place.
-func (s *Service) CloseStream(ctx context.Context, m relay.MailboxID, d relay.DeviceID, stream string, at time.Time) error {
-	return s.Store.Update(ctx, func(tx store.Tx) error { return tx.Devices().CloseStream(m, d, stream, at) })
-}
-
-// Heard records a sign of life.
-func (s *Service) Heard(ctx context.Context, m relay.MailboxID, d relay.DeviceID, at time.Time) error {
-	return s.Store.Update(ctx, func(tx store.Tx) error { return tx.Devices().Heard(m, d, at) })
 }
 
 // Overview is what GET /v1/device/info tells.

@@ -52,15 +52,24 @@ func (in KeyRequest) key() (relay.Key, error) {
 	if k.Client == "" {
 		k.Client = "other"
 	}
+	if err := CheckScope(k.Scope); err != nil {
+		return k, err
+	}
 	switch {
-	case k.Scope != relay.ScopeNotify:
-		return k, fault.New(fault.Invalid, "scope_not_allowed", "the only scope a key may carry is notify; leave scope out")
 	case !keyName.MatchString(k.Name):
 		return k, fault.InvalidRequest("name", "name must be 1 to 32 of a-z, 0-9 and -, beginning with a letter or digit")
 	case k.Client != "claude" && k.Client != "codex" && k.Client != "other":
 		return k, fault.InvalidRequest("client", "client must be claude, codex or other")
 	}
 	return k, nil
+}
+
+// CheckScope refuses every scope but notify: scope_not_allowed.
+func CheckScope(scope string) error {
+	if scope != relay.ScopeNotify {
+		return fault.New(fault.Invalid, "scope_not_allowed", "the only scope a key may carry is notify; leave scope out")
+	}
+	return nil
 }
 
 // Keys lists the mailbox's keys, oldest first, revoked ones included.
@@ -81,8 +90,11 @@ func (s *Service) RevokeKey(ctx context.Context, m relay.MailboxID, id relay.Key
 		}
 		return tx.Keys().Revoke(m, id, relay.Millis(now))
 	})
-	if fault.Is(err, fault.NotFound) {
-		return fault.NotFoundf("this mailbox has no key with that id; list the keys to see them")
+	switch {
+	case err == nil:
+		s.Hub.Publish(relay.Hint{Kind: relay.HintRevoked, Mailbox: m})
+	case fault.Is(err, fault.NotFound):
+		err = fault.NotFoundf("this mailbox has no key with that id; list the keys to see them")
 	}
 	return err
 }

@@ -102,12 +102,17 @@ func CleanName(name string) string {
 	return strings.TrimSpace(relay.FirstChars(strings.TrimSpace(clean), maxDeviceNameChars))
 }
 
-// Start makes a code for a new mailbox of the relay's first person. The checks come in the order of the contract's
-// section 7.1: secret, device limit, address rate, total rate, waiting codes.
-func (s *Service) Start(ctx context.Context, secret, name, address string, now time.Time) (code string, err error) {
+// CheckSecret proves that the caller may start a pairing at all. It comes before everything else of the request.
+func (s *Service) CheckSecret(secret string) error {
 	if s.PairingSecret != "" && !credential.EqualText(secret, s.PairingSecret) {
-		return "", fault.Unauthorized("pairing with this relay needs its pairing secret in the header X-Pairing-Secret")
+		return fault.Unauthorized("pairing with this relay needs its pairing secret in the header X-Pairing-Secret")
 	}
+	return nil
+}
+
+// Start makes a code for a new mailbox of the relay's first person, after CheckSecret. The checks come in the order of
+// the contract's section 7.1: device limit, address rate, total rate, waiting codes.
+func (s *Service) Start(ctx context.Context, name, address string, now time.Time) (code string, err error) {
 	name, address = CleanName(name), s.Signer.AddressHash(address)
 	err = s.Store.Update(ctx, func(tx store.Tx) error {
 		person, err := firstPerson(tx)

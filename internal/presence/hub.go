@@ -20,7 +20,9 @@ import (
 type Stream interface {
 	// Wake says that notifications may wait.
 	Wake()
-	// Replied says that the notification was answered for the first time.
+	// Queued says that the notification was accepted.
+	Queued(relay.NotificationID)
+	// Replied says that another device answered the notification first.
 	Replied(relay.NotificationID)
 	// Replaced says that the same device opened a newer stream.
 	Replaced()
@@ -122,15 +124,20 @@ func (h *Hub) Publish(hints ...relay.Hint) {
 }
 
 func (h *Hub) deliver(hint relay.Hint) {
-	if hint.Notification != "" && (hint.Kind == relay.HintReceipt || hint.Kind == relay.HintReplied) {
+	switch hint.Kind {
+	case relay.HintReceipt, relay.HintReplied:
 		h.wakeWatches(hint.Notification)
+	case relay.HintUnpaired, relay.HintRevoked:
+		h.wakeWatchesOf(hint.Mailbox)
 	}
 	for _, st := range h.streamsOf(hint.Mailbox) {
 		switch hint.Kind {
 		case relay.HintQueued:
-			st.Wake()
+			st.Queued(hint.Notification)
 		case relay.HintReplied:
-			st.Replied(hint.Notification)
+			if st.Device() != hint.Device {
+				st.Replied(hint.Notification)
+			}
 		case relay.HintReplaced:
 			if st.Device() == hint.Device && st.ID() < hint.Stream {
 				st.Replaced()
@@ -152,12 +159,29 @@ func (h *Hub) wakeWatches(id relay.NotificationID) {
 	}
 }
 
+// wakeWatchesOf looks at every watch there is: it is for what happens seldom.
+func (h *Hub) wakeWatchesOf(m relay.MailboxID) {
+	for i := range h.shard {
+		s := &h.shard[i]
+		s.mu.Lock()
+		for _, set := range s.watches {
+			for w := range set {
+				if w.mailbox == m {
+					w.wake()
+				}
+			}
+		}
+		s.mu.Unlock()
+	}
+}
+
 // Watch wakes one waiter for one notification.
 type Watch struct {
 	// C receives when the notification may have changed.
-	C   chan struct{}
-	hub *Hub
-	id  relay.NotificationID
+	C       chan struct{}
+	hub     *Hub
+	mailbox relay.MailboxID
+	id      relay.NotificationID
 }
 
 func (w *Watch) wake() {
@@ -168,8 +192,8 @@ func (w *Watch) wake() {
 }
 
 // Watch starts watching. Begin it before the first look at the store, or a change in between is missed. Close it.
-func (h *Hub) Watch(id relay.NotificationID) *Watch {
-	w := &Watch{C: make(chan struct{}, 1), hub: h, id: id}
+func (h *Hub) Watch(m relay.MailboxID, id relay.NotificationID) *Watch {
+	w := &Watch{C: make(chan struct{}, 1), hub: h, mailbox: m, id: id}
 	s := h.at(string(id))
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -33,6 +33,7 @@ func (s *stream) tell(what string) {
 }
 
 func (s *stream) Wake()                           { s.tell("wake") }
+func (s *stream) Queued(id relay.NotificationID)  { s.tell("queued " + string(id)) }
 func (s *stream) Replied(id relay.NotificationID) { s.tell("replied " + string(id)) }
 func (s *stream) Replaced()                       { s.tell("replaced") }
 func (s *stream) Unpaired()                       { s.tell("unpaired") }
@@ -73,9 +74,9 @@ func TestHintsReachWhomTheyConcern(t *testing.T) {
 		phone, laptop, other []string
 		woken                bool // the watch of the notification
 	}{
-		"queued wakes every device of the mailbox": {
+		"queued tells every device of the mailbox": {
 			hint:  relay.Hint{Kind: relay.HintQueued, Mailbox: "m", Notification: note},
-			phone: []string{"wake"}, laptop: []string{"wake"},
+			phone: []string{"queued r_1"}, laptop: []string{"queued r_1"},
 		},
 		"a receipt wakes the waits alone": {
 			hint:  relay.Hint{Kind: relay.HintReceipt, Mailbox: "m", Notification: note},
@@ -84,9 +85,9 @@ func TestHintsReachWhomTheyConcern(t *testing.T) {
 		"a receipt of another notification wakes nobody": {
 			hint: relay.Hint{Kind: relay.HintReceipt, Mailbox: "m", Notification: "r_2"},
 		},
-		"a reply wakes the waits and tells every device": {
-			hint:  relay.Hint{Kind: relay.HintReplied, Mailbox: "m", Notification: note},
-			phone: []string{"replied r_1"}, laptop: []string{"replied r_1"}, woken: true,
+		"a reply wakes the waits and tells the other devices": {
+			hint:   relay.Hint{Kind: relay.HintReplied, Mailbox: "m", Device: "phone", Notification: note},
+			laptop: []string{"replied r_1"}, woken: true,
 		},
 		"a newer stream replaces an older one of its device alone": {
 			hint:  relay.Hint{Kind: relay.HintReplaced, Mailbox: "m", Device: "phone", Stream: "2"},
@@ -100,11 +101,18 @@ func TestHintsReachWhomTheyConcern(t *testing.T) {
 		},
 		"one device is unpaired": {
 			hint:   relay.Hint{Kind: relay.HintUnpaired, Mailbox: "m", Device: "laptop"},
-			laptop: []string{"unpaired"},
+			laptop: []string{"unpaired"}, woken: true,
 		},
 		"the whole mailbox is unpaired": {
 			hint:  relay.Hint{Kind: relay.HintUnpaired, Mailbox: "m"},
-			phone: []string{"unpaired"}, laptop: []string{"unpaired"},
+			phone: []string{"unpaired"}, laptop: []string{"unpaired"}, woken: true,
+		},
+		"a revoked key wakes the waits of its mailbox": {
+			hint:  relay.Hint{Kind: relay.HintRevoked, Mailbox: "m"},
+			woken: true,
+		},
+		"a revoked key of another mailbox wakes nobody": {
+			hint: relay.Hint{Kind: relay.HintRevoked, Mailbox: "another mailbox"},
 		},
 		"a mailbox without streams": {
 			hint: relay.Hint{Kind: relay.HintQueued, Mailbox: "nobody"},
@@ -118,7 +126,7 @@ func TestHintsReachWhomTheyConcern(t *testing.T) {
 			h.Attach("m", phone)
 			h.Attach("m", laptop)
 			h.Attach("another mailbox", other)
-			w := h.Watch(note)
+			w := h.Watch("m", note)
 			defer w.Close()
 			h.Publish(test.hint)
 			wantTold(t, "the phone", phone, test.phone...)
@@ -163,7 +171,7 @@ func TestAStreamThatAttachesLateLearnsThatItIsReplaced(t *testing.T) {
 func TestAWatchIsWokenForWhatHappenedBeforeItsFirstLook(t *testing.T) {
 	t.Parallel()
 	h := presence.New(nil)
-	w := h.Watch("r_1")
+	w := h.Watch("m", "r_1")
 	h.Publish(relay.Hint{Kind: relay.HintReceipt, Notification: "r_1"})
 	h.Publish(relay.Hint{Kind: relay.HintReceipt, Notification: "r_1"})
 	if !woken(w) {
@@ -184,7 +192,7 @@ func TestEveryWatchOfANotificationIsWoken(t *testing.T) {
 	h := presence.New(nil)
 	var all []*presence.Watch
 	for range 50 {
-		all = append(all, h.Watch("r_1"))
+		all = append(all, h.Watch("m", "r_1"))
 	}
 	if h.Waits() != 50 {
 		t.Errorf("%d waits are counted, want 50", h.Waits())
@@ -218,9 +226,9 @@ func TestADetachedStreamIsForgotten(t *testing.T) {
 	a.take()
 	b.take()
 	h.Detach("m", b)
-	h.Publish(relay.Hint{Kind: relay.HintQueued, Mailbox: "m"})
+	h.Publish(relay.Hint{Kind: relay.HintQueued, Mailbox: "m", Notification: "r_1"})
 	wantTold(t, "the detached stream", b)
-	wantTold(t, "the other", a, "wake")
+	wantTold(t, "the other", a, "queued r_1")
 	if got := h.LastHeard("m"); !got.Equal(a.heard) {
 		t.Errorf("last heard %v, want the remaining stream's", got)
 	}
@@ -266,7 +274,7 @@ func TestHintsTravelBetweenProcesses(t *testing.T) {
 		done := make(chan error, 1)
 		go func() { done <- h.Run(ctx) }()
 
-		w, st := h.Watch("r_1"), &stream{id: "1", device: "d"}
+		w, st := h.Watch("m", "r_1"), &stream{id: "1", device: "d"}
 		h.Attach("m", st)
 		if got, want := <-b.out, (relay.Hint{Kind: relay.HintReplaced, Mailbox: "m", Device: "d", Stream: "1"}); got != want {
 			t.Errorf("other processes learn %+v, want %+v", got, want)
@@ -297,7 +305,7 @@ func TestALostHintCostsFiveSeconds(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- h.Run(ctx) }()
-		w, st := h.Watch("r_1"), &stream{id: "1", device: "d"}
+		w, st := h.Watch("m", "r_1"), &stream{id: "1", device: "d"}
 		h.Attach("m", st)
 
 		time.Sleep(5*time.Second - time.Millisecond)
@@ -347,7 +355,7 @@ func TestManyAtOnce(t *testing.T) {
 			for range 200 {
 				st := &stream{id: string(rune('a' + i)), device: relay.DeviceID(rune('a' + i)), heard: time.UnixMilli(int64(i))}
 				h.Attach("m", st)
-				w := h.Watch("r_1")
+				w := h.Watch("m", "r_1")
 				h.Publish(relay.Hint{Kind: relay.HintReplied, Mailbox: "m", Notification: "r_1"})
 				if woken(w) {
 					wakes.Add(1)

@@ -23,9 +23,10 @@ type HintKind uint8
 const (
 	HintQueued   HintKind = iota + 1 // a notification waits for the devices
 	HintReceipt                      // a notification's receipt changed: long-polls re-check
-	HintReplied                      // a first reply arrived: other devices are told
+	HintReplied                      // Device sent the first reply: the mailbox's other devices are told
 	HintReplaced                     // Device opened the stream named Stream: older ones of that device close
 	HintUnpaired                     // Device (or, when empty, the whole mailbox) was unpaired
+	HintRevoked                      // a key was revoked: the waits of its agent end
 )
 
 // Hint wakes the waiters of a mailbox, in this process and, over a store's bus, in others.

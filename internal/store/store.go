@@ -122,10 +122,16 @@ type Keys interface {
 	Touch(m relay.MailboxID, id relay.KeyID, at time.Time) error
 }
 
+// What Waiting says of a sender whose key is gone (contract section 6.2).
+const (
+	UnknownName   = "unknown"
+	UnknownClient = "other"
+)
+
 // Waiting is a notification that devices still have to be told of, with the key that sent it.
 type Waiting struct {
 	relay.Notification
-	// KeyName and KeyClient describe the sender; "unknown" and "other" when its key is gone.
+	// KeyName and KeyClient describe the sender; UnknownName and UnknownClient when its key is gone.
 	KeyName, KeyClient string
 }
 
