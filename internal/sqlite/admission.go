@@ -1,10 +1,8 @@
 package sqlite
 
 import (
-	"cmp"
 	"errors"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/herald-relay/herald/internal/relay"
@@ -36,7 +34,7 @@ func (t notifications) rate(b *box, key, perKey, now int64) (*rate, error) {
 	if r := b.rates[key]; r != nil && r.covers >= perKey {
 		return r, nil
 	}
-	r, err := t.loadRate(b.n, key, perKey, now)
+	r, err := t.loadRate(b, key, perKey, now)
 	if err == nil && t.mem != nil {
 		b.rates[key] = r
 	}
@@ -45,40 +43,30 @@ func (t notifications) rate(b *box, key, perKey, now int64) (*rate, error) {
 
 var errEnough = errors.New("enough rows")
 
-// loadRate reads the latest perKey sends of the last ten minutes. The mailbox's rows are read latest first until one
-// has left the window: work is bounded by what the mailbox took in ten minutes, and done once per key.
-func (t notifications) loadRate(mailbox, key, perKey, now int64) (*rate, error) {
-	const query = `SELECT key, created_at FROM notifications INDEXED BY notifications_by_mailbox
-		WHERE mailbox = ? AND waiting = ? ORDER BY seq DESC`
+// loadRate reads the latest perKey sends of the last ten minutes. It walks back the mailbox's own notifications, no
+// further than that.
+func (t notifications) loadRate(b *box, key, perKey, now int64) (*rate, error) {
+	const query = chain + `SELECT nt.key, nt.created_at FROM nt`
 	var sends []int64
-	for _, waiting := range []bool{true, false} {
-		found := int64(0)
-		err := t.prepare(query).Int(mailbox).Bool(waiting).Rows(func(s *native.Stmt) error {
-			at := s.ColInt(1)
-			if at <= now-window || found == perKey {
-				return errEnough
-			}
-			if s.ColInt(0) == key {
-				sends = append(sends, at)
-				if at <= now+ahead {
-					found++
-				}
-			}
-			return nil
-		})
-		if err != nil && err != errEnough {
-			return nil, t.fail("read the sends of a key", err)
+	found := int64(0)
+	err := t.prepare(query).Int(b.n).Int(b.last).Rows(func(s *native.Stmt) error {
+		at := s.ColInt(1)
+		if at <= now-window || found == perKey {
+			return errEnough
 		}
+		if s.ColInt(0) != key {
+			return nil
+		}
+		sends = append(sends, at)
+		if at <= now+ahead {
+			found++
+		}
+		return nil
+	})
+	if err != nil && err != errEnough {
+		return nil, t.fail("read the sends of a key", err)
 	}
-	r := &rate{covers: math.MaxInt64}
-	if int64(len(sends)) >= perKey {
-		r.covers = perKey
-	}
-	slices.SortFunc(sends, cmp.Compare)
-	for _, at := range sends {
-		r.add(at)
-	}
-	return r, nil
+	return newRate(sends, found == perKey, perKey), nil
 }
 
 // Expire asks the disk only when something can be that old.
@@ -142,30 +130,27 @@ func (t notifications) expireRows(rows []row) (expired []store.Expired, err erro
 // Forget looks at the first rows in order of arrival, four times as many as it may remove: a few that a wrong clock dated
 // into the future do not hold up the rest, and work stays bounded.
 func (t notifications) Forget(cutoff time.Time, limit int) (int, error) {
-	const query = `SELECT o.n, m.id, o.waiting, o.bytes
-		FROM (SELECT n, mailbox, waiting, bytes, created_at FROM notifications ORDER BY n LIMIT ?) o JOIN mailboxes m ON m.n = o.mailbox
-		WHERE o.created_at < ? ORDER BY o.n LIMIT ?`
+	const query = `SELECT o.n, o.prev, m.id, o.waiting, o.bytes
+		FROM (SELECT n, prev, mailbox, waiting, bytes, created_at FROM notifications ORDER BY n LIMIT ?) o
+		JOIN mailboxes m ON m.n = o.mailbox WHERE o.created_at < ? ORDER BY o.n LIMIT ?`
+	type old struct {
+		link
+		mailbox relay.MailboxID
+	}
 	s := t.prepare(query).Int(4 * int64(limit)).Int(before(cutoff)).Int(int64(limit))
-	rows, err := list(t.tx, "find old notifications", s, func(s *native.Stmt) row {
-		return row{n: s.ColInt(0), mailbox: relay.MailboxID(s.ColText(1)), waiting: s.ColBool(2), bytes: s.ColInt(3)}
+	rows, err := list(t.tx, "find old notifications", s, func(s *native.Stmt) old {
+		return old{link{n: s.ColInt(0), prev: s.ColInt(1), waiting: s.ColBool(3), bytes: s.ColInt(4)}, relay.MailboxID(s.ColText(2))}
 	})
 	if err != nil {
 		return 0, err
 	}
-	const remove = `DELETE FROM notifications WHERE n = ?`
-	t.seen = row{}
 	for _, r := range rows {
 		b, err := t.box(r.mailbox)
 		if err != nil {
 			return 0, err
 		}
-		if _, err := t.change(remove).Int(r.n).Exec(); err != nil {
-			return 0, t.fail("forget notification", err)
-		}
-		c := t.mem.change(b)
-		c.bytes -= r.bytes
-		if r.waiting {
-			c.waiting--
+		if err := t.forget(b, r.link); err != nil {
+			return 0, err
 		}
 	}
 	return len(rows), nil

@@ -91,27 +91,8 @@ func (t keys) Purge(m relay.MailboxID, id relay.KeyID) error {
 	if err := t.one("purge key", n, err, noKey); err != nil {
 		return err
 	}
-	return t.purgeSent(b, keyNumber(id))
-}
-
-// purgeSent removes what a key sent.
-func (t keys) purgeSent(b *box, key int64) error {
-	const sum = `SELECT total(waiting), total(bytes) FROM notifications INDEXED BY notifications_by_mailbox
-		WHERE mailbox = ? AND key = ?`
-	var waiting, bytes int64
-	_, err := t.prepare(sum).Int(b.n).Int(key).Row(func(s *native.Stmt) { waiting, bytes = s.ColInt(0), s.ColInt(1) })
-	if err != nil {
-		return t.fail("sum up a purged key", err)
-	}
-	const remove = `DELETE FROM notifications WHERE mailbox = ? AND key = ?`
-	if _, err := t.change(remove).Int(b.n).Int(key).Exec(); err != nil {
-		return t.fail("purge notifications", err)
-	}
-	t.seen = row{}
-	c := t.mem.change(b)
-	c.waiting, c.bytes = c.waiting-waiting, c.bytes-bytes
-	delete(b.rates, key)
-	return nil
+	delete(b.rates, keyNumber(id))
+	return notifications(t).removeFrom(b, func(l link) bool { return l.key == keyNumber(id) })
 }
 
 func (t keys) Touch(m relay.MailboxID, id relay.KeyID, at time.Time) error {

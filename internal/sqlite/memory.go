@@ -9,9 +9,9 @@ import (
 
 // tally is a row of the table tallies.
 type tally struct {
-	seq, waiting, bytes int64
-	day                 string // UTC day of the last notification
-	notified            int64  // notifications of that day
+	seq, last, waiting, bytes int64
+	day                       string // UTC day of the last notification
+	notified                  int64  // notifications of that day
 }
 
 // box is a mailbox as the writer remembers it, or as one View read it.
@@ -132,7 +132,7 @@ func (m *memory) committed() {
 	}
 }
 
-const writeTally = `UPDATE tallies SET seq = ?, waiting = ?, bytes = ?, day = ?, notified = ? WHERE mailbox = ?`
+const writeTally = `UPDATE tallies SET seq = ?, last = ?, waiting = ?, bytes = ?, day = ?, notified = ? WHERE mailbox = ?`
 
 // flush writes the changed tallies.
 func (m *memory) flush(c *native.Conn) error {
@@ -140,7 +140,7 @@ func (m *memory) flush(c *native.Conn) error {
 		if b.gone {
 			continue
 		}
-		s := c.Prepare(writeTally).Int(b.seq).Int(b.waiting).Int(b.bytes).Text(b.day).Int(b.notified).Int(b.n)
+		s := c.Prepare(writeTally).Int(b.seq).Int(b.last).Int(b.waiting).Int(b.bytes).Text(b.day).Int(b.notified).Int(b.n)
 		if _, err := s.Exec(); err != nil {
 			return err
 		}
@@ -149,7 +149,7 @@ func (m *memory) flush(c *native.Conn) error {
 	return nil
 }
 
-const readBox = `SELECT m.n, t.seq, t.waiting, t.bytes, t.day, t.notified
+const readBox = `SELECT m.n, t.seq, t.last, t.waiting, t.bytes, t.day, t.notified
 	FROM mailboxes m JOIN tallies t ON t.mailbox = m.n WHERE m.id = ?`
 
 // box returns the mailbox, from memory if it is there. NotFound when there is none.
@@ -165,7 +165,7 @@ func (t *tx) box(id relay.MailboxID) (*box, error) {
 	}
 	b, err := single(t, "read mailbox tally", t.prepare(readBox).Text(string(id)), func(s *native.Stmt) *box {
 		return &box{n: s.ColInt(0), id: id, rates: map[int64]*rate{},
-			tally: tally{seq: s.ColInt(1), waiting: s.ColInt(2), bytes: s.ColInt(3), day: s.ColText(4), notified: s.ColInt(5)}}
+			tally: tally{seq: s.ColInt(1), last: s.ColInt(2), waiting: s.ColInt(3), bytes: s.ColInt(4), day: s.ColText(5), notified: s.ColInt(6)}}
 	}, noMailbox)
 	if err != nil {
 		return nil, err

@@ -136,11 +136,11 @@ func (t notifications) takeOver(b *box, key int64, agentID string, forget time.T
 
 // insert writes the row as the mailbox's next. Its errors are the library's own.
 func (t notifications) insert(n *relay.Notification, b *box, agentID string) error {
-	const insert = `INSERT INTO notifications (id, mailbox, key, seq, waiting, bytes, created_at, agent_id, expect_reply,
+	const insert = `INSERT INTO notifications (id, mailbox, prev, key, seq, waiting, bytes, created_at, agent_id, expect_reply,
 		acked_at, displayed_at, spoken_at, replied_at, text, transcript, duration, clip_bytes, clip_type,
 		suppressed, reason, scope, payload)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
-	s := t.change(insert).Blob(idBytes(n.ID)).Int(b.n).Int(keyNumber(n.Key)).Int(b.seq + 1).Bool(n.Waiting()).
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	s := t.change(insert).Blob(idBytes(n.ID)).Int(b.n).Int(b.last).Int(keyNumber(n.Key)).Int(b.seq + 1).Bool(n.Waiting()).
 		Int(int64(len(n.Payload)) + replyBytes(n)).Int(n.CreatedAt.UnixMilli()).OptText(agentID).Bool(n.ExpectReply)
 	_, err := bindReceipt(s, n).Blob(n.Payload).Exec()
 	return err
@@ -158,10 +158,12 @@ func replyBytes(n *relay.Notification) int64 {
 
 // tallySent counts a new notification and gives it its place.
 func (t notifications) tallySent(n *relay.Notification, b *box) error {
+	place := t.c.LastInsertID()
 	if err := t.turnDay(b, relay.Day(n.CreatedAt)); err != nil {
 		return err
 	}
 	c := t.mem.change(b)
+	c.last = place
 	c.seq++
 	c.notified++
 	c.bytes += int64(len(n.Payload)) + replyBytes(n)
@@ -235,7 +237,7 @@ func (t notifications) locate(m relay.MailboxID, id relay.NotificationID) (row, 
 
 func (t notifications) Waiting(m relay.MailboxID, after int64, limit int) ([]store.Waiting, error) {
 	const query = `SELECT ` + notificationColumns + `, coalesce(k.name, 'unknown'), coalesce(k.client, 'other')
-		FROM notifications nt INDEXED BY notifications_by_mailbox LEFT JOIN keys k ON k.mailbox = nt.mailbox AND k.id = nt.key
+		FROM notifications nt INDEXED BY notifications_waiting LEFT JOIN keys k ON k.mailbox = nt.mailbox AND k.id = nt.key
 		WHERE nt.mailbox = (SELECT n FROM mailboxes WHERE id = ?) AND nt.waiting = 1 AND nt.seq > ? ORDER BY nt.seq LIMIT ?`
 	s := t.prepare(query).Text(string(m)).Int(after).Int(int64(limit))
 	return list(t.tx, "list waiting notifications", s, func(s *native.Stmt) store.Waiting {

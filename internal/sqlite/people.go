@@ -50,21 +50,14 @@ func (t people) Delete(id relay.PersonID) error {
 	if err != nil {
 		return err
 	}
+	for _, b := range boxes {
+		if err := mailboxes(t).Delete(b.ID); err != nil {
+			return err
+		}
+	}
 	const remove = `DELETE FROM people WHERE id = ?`
 	n, err := t.change(remove).Text(string(id)).Exec()
-	if err := t.one("delete person", n, err, noPerson); err != nil {
-		return err
-	}
-	for _, b := range boxes {
-		t.removed(b.ID)
-	}
-	return nil
-}
-
-// removed makes memory forget a mailbox whose rows are gone.
-func (t *tx) removed(id relay.MailboxID) {
-	t.mem.drop(id)
-	t.seen = row{}
+	return t.one("delete person", n, err, noPerson)
 }
 
 type mailboxes struct{ *tx }
@@ -88,8 +81,8 @@ func (t mailboxes) Create(m relay.Mailbox) error {
 	if err := t.one("create mailbox", n, err, noPerson); err != nil {
 		return err
 	}
-	const tally = `INSERT INTO tallies (mailbox, seq, waiting, bytes, day, notified)
-		SELECT n, 0, 0, 0, '', 0 FROM mailboxes WHERE id = ?`
+	const tally = `INSERT INTO tallies (mailbox, seq, last, waiting, bytes, day, notified)
+		SELECT n, 0, 0, 0, 0, '', 0 FROM mailboxes WHERE id = ?`
 	_, err = t.change(tally).Text(string(m.ID)).Exec()
 	t.mem.created(m.ID)
 	return t.fail("create tally", err)
@@ -113,11 +106,20 @@ func (t mailboxes) SetState(id relay.MailboxID, s relay.State) error {
 }
 
 func (t mailboxes) Delete(id relay.MailboxID) error {
-	const remove = `DELETE FROM mailboxes WHERE id = ?`
-	if _, err := t.change(remove).Text(string(id)).Exec(); err != nil {
+	b, err := t.box(id)
+	if err != nil {
+		return absent(err)
+	}
+	const sent = chain + `DELETE FROM notifications WHERE n IN (SELECT nt.n FROM nt)`
+	if _, err := t.change(sent).Int(b.n).Int(b.last).Exec(); err != nil {
+		return t.fail("delete a mailbox's notifications", err)
+	}
+	const remove = `DELETE FROM mailboxes WHERE n = ?`
+	if _, err := t.change(remove).Int(b.n).Exec(); err != nil {
 		return t.fail("delete mailbox", err)
 	}
-	t.removed(id)
+	t.mem.drop(id)
+	t.seen = row{}
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"math"
 	"slices"
 
 	"github.com/herald-relay/herald/internal/relay"
@@ -26,6 +27,19 @@ type rate struct {
 
 // stroke stands for n sends in [from, at], with at-from < grain.
 type stroke struct{ from, at, n int64 }
+
+// newRate makes a rate of sends in any order. When there may be earlier ones, only the latest perKey are known.
+func newRate(sends []int64, more bool, perKey int64) *rate {
+	r := &rate{covers: math.MaxInt64}
+	if more {
+		r.covers = perKey
+	}
+	slices.Sort(sends)
+	for _, at := range sends {
+		r.add(at)
+	}
+	return r
+}
 
 // add records a send. It usually is the latest.
 func (r *rate) add(at int64) {

@@ -22,7 +22,7 @@ const maxBatch = 512
 type writer struct {
 	c       *native.Conn
 	mem     *memory
-	queue   chan *update    // closed when no more Updates can come
+	queue   chan *update  // closed when no more Updates can come
 	restart chan struct{} // size one: the log has grown long
 	wrote   chan struct{} // size one: wakes the checkpointer
 	running sync.WaitGroup

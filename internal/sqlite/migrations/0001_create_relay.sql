@@ -30,6 +30,7 @@ CREATE INDEX mailboxes_by_person ON mailboxes (person, created_at);
 CREATE TABLE tallies (
 	mailbox  INTEGER PRIMARY KEY REFERENCES mailboxes (n) ON DELETE CASCADE,
 	seq      INTEGER NOT NULL,                        -- the last one given out
+	last     INTEGER NOT NULL,                        -- n of the latest notification, where the chain of all begins; 0 when there is none
 	waiting  INTEGER NOT NULL CHECK (waiting >= 0),   -- equals the number of waiting rows in notifications
 	bytes    INTEGER NOT NULL CHECK (bytes >= 0),     -- equals the sum of notifications.bytes
 	day      TEXT NOT NULL,                           -- UTC day of the last notification, '' when there was none
@@ -67,10 +68,14 @@ CREATE TABLE keys (
 
 CREATE UNIQUE INDEX keys_active_name ON keys (mailbox, name) WHERE revoked_at IS NULL;
 
+-- The notifications of a mailbox form a chain from tallies.last by prev, latest first. An index by mailbox would have each
+-- new row dirty a page of its own; the chain costs a number in a row that is written anyway. It serves what is rare:
+-- removing a mailbox or a key, and the first send of a key after a start.
 CREATE TABLE notifications (
 	n            INTEGER PRIMARY KEY,
 	id           BLOB NOT NULL CHECK (length(id) = 12), -- 'r_' || lower(hex(id)) on the wire; time-ordered
-	mailbox      INTEGER NOT NULL REFERENCES mailboxes (n) ON DELETE CASCADE,
+	mailbox      INTEGER NOT NULL,                    -- mailboxes.n; a foreign key would want an index, see prev
+	prev         INTEGER NOT NULL,                    -- n of the mailbox's notification before this; 0 or a row that is gone ends the chain
 	key          INTEGER NOT NULL,                    -- keys.id; the key itself may be gone
 	seq          INTEGER NOT NULL,
 	waiting      INTEGER NOT NULL CHECK (waiting = (acked_at IS NULL AND displayed_at IS NULL AND suppressed = 0)),
@@ -94,8 +99,8 @@ CREATE TABLE notifications (
 ) STRICT;
 
 CREATE UNIQUE INDEX notifications_id ON notifications (id);
--- Finds a mailbox's waiting ones in order, and all of a mailbox's for what removes or recounts them.
-CREATE INDEX notifications_by_mailbox ON notifications (mailbox, waiting, seq);
+-- Finds a mailbox's waiting ones in order.
+CREATE INDEX notifications_waiting ON notifications (mailbox, seq) WHERE waiting = 1;
 -- Finds what waited too long, of one mailbox or of all, without touching a row.
 CREATE INDEX notifications_to_expire ON notifications (created_at, mailbox) WHERE waiting = 1;
 CREATE UNIQUE INDEX notifications_agent_id ON notifications (mailbox, key, agent_id) WHERE agent_id IS NOT NULL;

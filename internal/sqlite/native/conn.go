@@ -121,6 +121,9 @@ func (c *Conn) Exec(sql string) error {
 // Changes counts the rows that statements of this connection have changed since it was opened.
 func (c *Conn) Changes() int64 { return int64(sqlite3.Xsqlite3_total_changes64(c.tls, c.db)) }
 
+// LastInsertID returns the integer key of the row inserted last.
+func (c *Conn) LastInsertID() int64 { return sqlite3.Xsqlite3_last_insert_rowid(c.tls, c.db) }
+
 // InTransaction reports whether a transaction is open. Some errors end it on their own.
 func (c *Conn) InTransaction() bool { return sqlite3.Xsqlite3_get_autocommit(c.tls, c.db) == 0 }
 
