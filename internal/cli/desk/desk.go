@@ -52,7 +52,7 @@ func (d *Desk) Put(id, title string, expectsReply bool) int {
 	if expectsReply {
 		state = Open
 	}
-	d.items = append(d.items, Item{d.last, id, title, state})
+	d.items = append(d.items, Item{Number: d.last, ID: id, Title: title, State: state})
 	if over := len(d.items) - kept; over > 0 {
 		d.items = append(d.items[:0:0], d.items[over:]...)
 	}
@@ -64,12 +64,13 @@ func (d *Desk) Settle(id string, to State) (before Item, found bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for i := range d.items {
-		if d.items[i].ID != id {
+		it := &d.items[i]
+		if it.ID != id {
 			continue
 		}
-		before = d.items[i]
-		if before.State == Open || before.State == Shown {
-			d.items[i].State = to
+		before = *it
+		if it.State == Open || it.State == Shown {
+			it.State = to
 		}
 		return before, true
 	}

@@ -104,6 +104,3 @@ func Keep(path string, data []byte) error {
 	}
 	return os.Rename(f.Name(), path)
 }
-
-// Remove forgets a profile.
-func Remove(path string) error { return os.Remove(path) }
