@@ -76,8 +76,8 @@ func (t deliveries) claimLane(leases []driver.Lease, l *lane, now time.Time, p d
 		return append(leases, t.lease(l, l.oldest(), p))
 	}
 	for n := 0; n < min(p.PerLane, most); n++ {
-		d := l.soonest()
-		if d == nil || d.Due.After(now) || (!d.Leased && len(l.leased) >= l.sub.Parallel) {
+		d := l.claimable()
+		if d == nil || d.Due.After(now) {
 			break
 		}
 		leases = append(leases, t.lease(l, d, p))

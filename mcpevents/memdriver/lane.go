@@ -56,16 +56,23 @@ func (l *lane) whenDue() time.Time {
 	if l.sub.Strict {
 		return l.oldest().Due
 	}
+	return l.claimable().Due
+}
+
+// claimable returns the next delivery of a free lane to be claimed once it is due: the soonest, or among those leased
+// when no more may be. There must be a pending one, or it is nil.
+func (l *lane) claimable() *driver.Delivery {
 	if len(l.leased) < l.sub.Parallel {
-		return l.soonest().Due
+		return l.soonest()
 	}
-	var due time.Time
+	var first *driver.Delivery
 	for sequence := range l.leased {
-		if d := l.records[sequence].Due; due.IsZero() || d.Before(due) {
-			due = d
+		d := l.records[sequence]
+		if first == nil || d.Due.Before(first.Due) || (d.Due.Equal(first.Due) && sequence < first.Sequence) {
+			first = d
 		}
 	}
-	return due
+	return first
 }
 
 // settle brings the lane's place in the heap of due lanes up to date.

@@ -117,3 +117,6 @@ func milli(t time.Time) time.Time {
 	}
 	return time.UnixMilli(t.UnixMilli()).UTC()
 }
+
+// Durable reports that nothing outlives the process, so that no subscription is granted without end.
+func (d *Driver) Durable() bool { return false }
