@@ -14,13 +14,13 @@ import (
 
 var keyName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,31}$`)
 
-// KeyRequest asks for an agent key. Client "" means other, Scope "" means notify.
+// KeyRequest asks for an agent key with the scope notify, the only one there is. Client "" means other.
 type KeyRequest struct {
-	Name, Client, Scope string
+	Name, Client string
 }
 
 // CreateKey makes a key and returns it with its secret, which is shown this once. Refusals, in the order of the
-// contract's section 6.6: scope_not_allowed, invalid_request for name and client, name_taken, too_many_keys.
+// contract's section 6.6: invalid_request for name and client, name_taken, too_many_keys.
 func (s *Service) CreateKey(ctx context.Context, m relay.MailboxID, in KeyRequest, now time.Time) (k relay.Key, secret string, err error) {
 	if k, err = in.key(); err != nil {
 		return relay.Key{}, "", err
@@ -45,15 +45,11 @@ func (s *Service) CreateKey(ctx context.Context, m relay.MailboxID, in KeyReques
 }
 
 func (in KeyRequest) key() (relay.Key, error) {
-	k := relay.Key{Kind: relay.KindStatic, Scope: in.Scope, Client: in.Client, Name: strings.ToLower(strings.TrimSpace(in.Name))}
-	if k.Scope == "" {
-		k.Scope = relay.ScopeNotify
+	k := relay.Key{
+		Kind: relay.KindStatic, Scope: relay.ScopeNotify, Client: in.Client, Name: strings.ToLower(strings.TrimSpace(in.Name)),
 	}
 	if k.Client == "" {
 		k.Client = "other"
-	}
-	if err := CheckScope(k.Scope); err != nil {
-		return k, err
 	}
 	switch {
 	case !keyName.MatchString(k.Name):
@@ -64,7 +60,7 @@ func (in KeyRequest) key() (relay.Key, error) {
 	return k, nil
 }
 
-// CheckScope refuses every scope but notify: scope_not_allowed.
+// CheckScope refuses every scope that a key is asked to carry but notify: scope_not_allowed.
 func CheckScope(scope string) error {
 	if scope != relay.ScopeNotify {
 		return fault.New(fault.Invalid, "scope_not_allowed", "the only scope a key may carry is notify; leave scope out")
