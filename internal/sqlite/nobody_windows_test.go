@@ -1,0 +1,5 @@
+package sqlite
+
+import "os/exec"
+
+func becomeNobody(*exec.Cmd) {}
