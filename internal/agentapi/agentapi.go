@@ -128,7 +128,7 @@ func (a *API) notify(w http.ResponseWriter, r *http.Request) error {
 	if duplicate {
 		status = http.StatusOK
 	}
-	return web.WriteJSON(w, status, sent{a.view(r, &n, now), duplicate})
+	return web.WriteJSON(w, status, sent{a.view(a.Origins.Of(r), &n, now), duplicate})
 }
 
 func (a *API) receipt(w http.ResponseWriter, r *http.Request) error {
@@ -141,7 +141,7 @@ func (a *API) receipt(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return web.WriteJSON(w, http.StatusOK, a.view(r, &n, now))
+	return web.WriteJSON(w, http.StatusOK, a.view(a.Origins.Of(r), &n, now))
 }
 
 func (a *API) reply(w http.ResponseWriter, r *http.Request) error {
@@ -150,11 +150,42 @@ func (a *API) reply(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	n, timedOut, err := a.Mailbox.Await(r.Context(), p, r.PathValue("id"), waitOf(r), now)
+	n, wait, err := a.Mailbox.BeginWait(r.Context(), p, r.PathValue("id"), waitOf(r), now)
 	if err != nil {
 		return err
 	}
-	return web.WriteJSON(w, http.StatusOK, a.answer(r, &n, timedOut, time.Now()))
+	origin := a.Origins.Of(r)
+	if wait == nil {
+		return web.WriteJSON(w, http.StatusOK, a.answer(origin, &mailbox.Outcome{Notification: n}, now))
+	}
+	return a.await(w, r, wait, origin)
+}
+
+// attachedFor is how long a wait holds on to the server's connection; a longer one is detached from it.
+const attachedFor = 2 * time.Second
+
+func (a *API) await(w http.ResponseWriter, r *http.Request, wait *mailbox.Wait, origin string) error {
+	out, err := wait.For(r.Context(), attachedFor)
+	if out == nil && err == nil {
+		err = web.Detach(w, func(ctx context.Context, w http.ResponseWriter) error {
+			defer wait.End()
+			out, err := wait.For(ctx, mailbox.MaxWait)
+			return a.writeAnswer(w, origin, out, err)
+		})
+		if err == nil {
+			return nil
+		}
+		out, err = wait.For(r.Context(), mailbox.MaxWait)
+	}
+	wait.End()
+	return a.writeAnswer(w, origin, out, err)
+}
+
+func (a *API) writeAnswer(w http.ResponseWriter, origin string, out *mailbox.Outcome, err error) error {
+	if err != nil {
+		return err
+	}
+	return web.WriteJSON(w, http.StatusOK, a.answer(origin, out, time.Now()))
 }
 
 // waitOf reads ?wait= in seconds. Fractions count; junk, negative and missing values are zero.

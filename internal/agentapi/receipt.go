@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/herald-relay/herald/internal/fault"
+	"github.com/herald-relay/herald/internal/mailbox"
 	"github.com/herald-relay/herald/internal/relay"
 )
 
@@ -61,7 +62,7 @@ type Reply struct {
 	Reason         string `json:"reason,omitempty"`
 }
 
-func (a *API) view(r *http.Request, n *relay.Notification, now time.Time) Receipt {
+func (a *API) view(origin string, n *relay.Notification, now time.Time) Receipt {
 	out := Receipt{
 		NotificationID: n.AgentID,
 		Received:       true, ReceivedAt: relay.Timestamp(n.CreatedAt),
@@ -69,7 +70,7 @@ func (a *API) view(r *http.Request, n *relay.Notification, now time.Time) Receip
 		Displayed: !n.DisplayedAt.IsZero(), DisplayedAt: optionalTime(n.DisplayedAt),
 		Spoken: !n.SpokenAt.IsZero(), SpokenAt: optionalTime(n.SpokenAt),
 		Replied: n.Replied(), RepliedAt: optionalTime(n.RepliedAt),
-		Answer:      a.replyPart(r, n, now),
+		Answer:      a.replyPart(origin, n, now),
 		ExpectReply: n.ExpectReply,
 		Suppressed:  n.Suppressed,
 	}
@@ -79,12 +80,12 @@ func (a *API) view(r *http.Request, n *relay.Notification, now time.Time) Receip
 	return out
 }
 
-func (a *API) answer(r *http.Request, n *relay.Notification, timedOut bool, now time.Time) Reply {
+func (a *API) answer(origin string, n *mailbox.Outcome, now time.Time) Reply {
 	out := Reply{
 		NotificationID: n.AgentID,
 		Replied:        n.Replied(), RepliedAt: optionalTime(n.RepliedAt),
-		Answer:   a.replyPart(r, n, now),
-		TimedOut: timedOut, Suppressed: n.Suppressed,
+		Answer:   a.replyPart(origin, &n.Notification, now),
+		TimedOut: n.TimedOut, Suppressed: n.Suppressed,
 	}
 	if n.Suppressed {
 		out.Reason = n.Reason
@@ -92,7 +93,7 @@ func (a *API) answer(r *http.Request, n *relay.Notification, timedOut bool, now 
 	return out
 }
 
-func (a *API) replyPart(r *http.Request, n *relay.Notification, now time.Time) (out Answer) {
+func (a *API) replyPart(origin string, n *relay.Notification, now time.Time) (out Answer) {
 	if !n.Replied() {
 		return out
 	}
@@ -101,7 +102,7 @@ func (a *API) replyPart(r *http.Request, n *relay.Notification, now time.Time) (
 		out.TranscriptNote = transcriptNote
 	}
 	if n.ClipBytes > 0 {
-		out.AudioURL = a.clipLink(r, n, now)
+		out.AudioURL = a.clipLink(origin, n, now)
 		out.AudioURLExpires = int(clipLinkLife.Seconds())
 	}
 	return out
@@ -115,9 +116,9 @@ func optionalTime(t time.Time) string {
 }
 
 // clipLink makes a link whose signature is the credential.
-func (a *API) clipLink(r *http.Request, n *relay.Notification, now time.Time) string {
+func (a *API) clipLink(origin string, n *relay.Notification, now time.Time) string {
 	exp := strconv.FormatInt(now.Add(clipLinkLife).Unix(), 10)
-	return a.Origins.Of(r) + "/v1/audio/" + string(n.Mailbox) + "/" + string(n.ID) + ".m4a?exp=" + exp +
+	return origin + "/v1/audio/" + string(n.Mailbox) + "/" + string(n.ID) + ".m4a?exp=" + exp +
 		"&sig=" + a.Signer.ClipSignature(n.Mailbox, n.ID, exp)
 }
 

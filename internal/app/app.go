@@ -246,7 +246,7 @@ func (a *App) serve(ctx context.Context) error {
 	err := srv.Shutdown(drain)
 	<-failed             // always http.ErrServerClosed after Shutdown
 	a.devices.CloseAll() // streams that opened meanwhile
-	err = errors.Join(err, a.devices.Wait(drain))
+	err = errors.Join(err, a.devices.Wait(drain), a.router.WaitDetached(drain))
 	if err != nil {
 		_ = srv.Close() // the grace period is over: cut what is left
 	}

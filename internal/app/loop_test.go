@@ -84,3 +84,48 @@ func TestAnExpiryWakesALongPoll(t *testing.T) {
 		}
 	})
 }
+
+func TestALongWaitIsDetachedAndStillAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := testkit.New(t, testkit.Options{Pipes: true})
+		d := r.Pair("laptop")
+		agent := d.Agent("bot")
+		stream := d.Stream()
+		id := agent.Send(map[string]any{"title": "Ship it?", "expectReply": true})
+		frame := stream.Next()
+		time.AfterFunc(30*time.Second, func() {
+			d.Call("POST", "/v1/device/reply", map[string]any{"id": frame["id"], "text": "yes"})
+		})
+		reply := agent.Call("GET", "/v1/replies/"+id+"?wait=60", nil, "Origin", "https://agent.example")
+		if reply.Status != http.StatusOK || reply.Text("reply") != "yes" {
+			t.Errorf("reply = %d %s", reply.Status, reply.Raw)
+		}
+		if reply.Header.Get("Access-Control-Allow-Origin") != "*" || reply.Header.Get("Content-Type") != "application/json; charset=utf-8" {
+			t.Errorf("the detached answer lacks headers: %v", reply.Header)
+		}
+		used := d.Call("GET", "/v1/device/usage", nil)
+		if seconds := used.Body["pollSeconds"]; seconds != 30.0 {
+			t.Errorf("pollSeconds = %v, want the 30 that were waited", seconds)
+		}
+		if again := agent.Call("GET", "/v1/receipts/"+id, nil); again.Status != http.StatusOK {
+			t.Errorf("the next request answered %d", again.Status)
+		}
+	})
+}
+
+func TestAKeyRevokedDuringAWaitEndsIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := testkit.New(t, testkit.Options{Pipes: true})
+		d := r.Pair("laptop")
+		agent := d.Agent("bot")
+		id := agent.Send(map[string]any{"title": "Ship it?", "expectReply": true})
+		time.AfterFunc(10*time.Second, func() { d.Call("DELETE", "/v1/device/keys/"+agent.ID, nil) })
+		start := time.Now()
+		if reply := agent.Call("GET", "/v1/replies/"+id+"?wait=60", nil); reply.Status != http.StatusUnauthorized {
+			t.Errorf("reply = %d %s, want 401", reply.Status, reply.Raw)
+		}
+		if waited := time.Since(start); waited > 11*time.Second {
+			t.Errorf("the wait outlived the key by %s", waited-10*time.Second)
+		}
+	})
+}

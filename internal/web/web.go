@@ -14,6 +14,7 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/herald-relay/herald/internal/fault"
@@ -34,6 +35,7 @@ type Router struct {
 	hosts    func(*http.Request) error
 	fallback []fallback
 	routes   []string
+	detached sync.WaitGroup // requests that Detach took over
 }
 
 type fallback struct {
@@ -151,25 +153,31 @@ func (p *probe) WriteHeader(status int)      { p.status = status }
 
 // serve runs one handler with everything around it.
 func (rt *Router) serve(w http.ResponseWriter, r *http.Request, pattern string, h Handler) {
-	start := time.Now()
-	rec := &recorder{ResponseWriter: w}
-	boundBody(w, r, start)
+	rec := &recorder{ResponseWriter: w, router: rt, pattern: pattern, start: time.Now()}
+	boundBody(w, r, rec.start)
 	openToAll(w.Header(), r)
 	err := rt.hosts(r)
 	if err == nil {
-		err = rt.call(rec, r, h)
+		err = rt.call(func() error { return h(rec, r) })
 	}
-	status := rec.status
+	if !rec.detached {
+		rt.finish(r.Context(), rec, err)
+	}
+}
+
+// finish answers with err when there is one, and tells the observer and the log.
+func (rt *Router) finish(ctx context.Context, w *recorder, err error) {
+	status := w.status
 	if err != nil {
-		status = rt.fail(rec, r, err)
+		status = rt.fail(ctx, w, err)
 	}
-	elapsed := time.Since(start)
-	rt.observe(pattern, status, elapsed)
-	rt.event(r, pattern, status, elapsed, err)
+	elapsed := time.Since(w.start)
+	rt.observe(w.pattern, status, elapsed)
+	rt.event(ctx, w.pattern, status, elapsed, err)
 }
 
 // call turns a panic into one failed request.
-func (rt *Router) call(w http.ResponseWriter, r *http.Request, h Handler) (err error) {
+func (rt *Router) call(handle func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			if p == http.ErrAbortHandler {
@@ -179,16 +187,16 @@ func (rt *Router) call(w http.ResponseWriter, r *http.Request, h Handler) (err e
 			err = fault.From(errors.New("panic in a handler"))
 		}
 	}()
-	return h(w, r)
+	return handle()
 }
 
 // statusClientGone is what the log and the metrics call a request whose client left. It is never sent.
 const statusClientGone = 499
 
 // fail renders err unless the client is gone or something was sent already, and returns the status for the record.
-func (rt *Router) fail(w *recorder, r *http.Request, err error) int {
+func (rt *Router) fail(ctx context.Context, w *recorder, err error) int {
 	switch {
-	case r.Context().Err() != nil && errors.Is(err, context.Cause(r.Context())):
+	case ctx.Err() != nil && errors.Is(err, context.Cause(ctx)):
 		return statusClientGone
 	case w.status != 0:
 		return w.status
@@ -197,12 +205,12 @@ func (rt *Router) fail(w *recorder, r *http.Request, err error) int {
 	return w.status
 }
 
-func (rt *Router) event(r *http.Request, pattern string, status int, elapsed time.Duration, err error) {
+func (rt *Router) event(ctx context.Context, pattern string, status int, elapsed time.Duration, err error) {
 	level := slog.LevelDebug
 	if status >= 500 {
 		level = slog.LevelError
 	}
-	if !rt.log.Enabled(r.Context(), level) {
+	if !rt.log.Enabled(ctx, level) {
 		return
 	}
 	attrs := []slog.Attr{slog.String("route", pattern), slog.Int("status", status), slog.Float64("elapsed_ms", float64(elapsed.Microseconds())/1000)}
@@ -213,13 +221,17 @@ func (rt *Router) event(r *http.Request, pattern string, status int, elapsed tim
 			attrs = append(attrs, slog.String("err", f.Err.Error()))
 		}
 	}
-	rt.log.LogAttrs(r.Context(), level, "request", attrs...)
+	rt.log.LogAttrs(ctx, level, "request", attrs...)
 }
 
 // recorder remembers the status and lets http.ResponseController reach what it wraps.
 type recorder struct {
 	http.ResponseWriter
-	status int
+	router   *Router
+	pattern  string
+	start    time.Time
+	status   int
+	detached bool // somebody else answers: see Detach
 }
 
 // Unwrap is for http.ResponseController.
