@@ -93,10 +93,13 @@ func TestALongWaitIsDetachedAndStillAnswered(t *testing.T) {
 		stream := d.Stream()
 		id := agent.Send(map[string]any{"title": "Ship it?", "expectReply": true})
 		frame := stream.Next()
+		answered := make(chan struct{})
 		time.AfterFunc(30*time.Second, func() {
+			defer close(answered)
 			d.Call("POST", "/v1/device/reply", map[string]any{"id": frame["id"], "text": "yes"})
 		})
 		reply := agent.Call("GET", "/v1/replies/"+id+"?wait=60", nil, "Origin", "https://agent.example")
+		<-answered
 		if reply.Status != http.StatusOK || reply.Text("reply") != "yes" {
 			t.Errorf("reply = %d %s", reply.Status, reply.Raw)
 		}
@@ -119,7 +122,11 @@ func TestAKeyRevokedDuringAWaitEndsIt(t *testing.T) {
 		d := r.Pair("laptop")
 		agent := d.Agent("bot")
 		id := agent.Send(map[string]any{"title": "Ship it?", "expectReply": true})
-		time.AfterFunc(10*time.Second, func() { d.Call("DELETE", "/v1/device/keys/"+agent.ID, nil) })
+		revoked := make(chan struct{})
+		time.AfterFunc(10*time.Second, func() {
+			defer close(revoked)
+			d.Call("DELETE", "/v1/device/keys/"+agent.ID, nil)
+		})
 		start := time.Now()
 		if reply := agent.Call("GET", "/v1/replies/"+id+"?wait=60", nil); reply.Status != http.StatusUnauthorized {
 			t.Errorf("reply = %d %s, want 401", reply.Status, reply.Raw)
@@ -127,5 +134,6 @@ func TestAKeyRevokedDuringAWaitEndsIt(t *testing.T) {
 		if waited := time.Since(start); waited > 11*time.Second {
 			t.Errorf("the wait outlived the key by %s", waited-10*time.Second)
 		}
+		<-revoked
 	})
 }
