@@ -112,7 +112,7 @@ func TestOutcomes(t *testing.T) {
 				if got := len(counts) == 2; got != c.second {
 					t.Errorf("second event arrived: %t, want %t (%v)", got, c.second, counts)
 				}
-				sub, err := w.srv.Subscription(t.Context(), id)
+				sub, err := w.srv.Subscription(w.Context(), id)
 				if err != nil || (sub.State == driver.Active) != c.lives {
 					t.Errorf("subscription is %s (%s), %v; want alive %t", sub.State, sub.Reason, err, c.lives)
 				}
@@ -191,7 +191,8 @@ func minutesBetween(r *eventstest.Receiver) []int {
 }
 
 func TestLedgerScheduleSpansSeventyFiveHours(t *testing.T) {
-	bubble(t, mcpevents.Ledger(), func(w *world) {
+	seldom := func(_ *mcpevents.Family, o *mcpevents.Options) { o.Engine.PollEvery = time.Minute }
+	bubbleWith(t, mcpevents.Ledger(), seldom, func(w *world) {
 		r := w.receiver().Always(eventstest.Status(500))
 		w.subscribe(`"ttlMs":2592000000`)
 		w.emit("e1")
@@ -249,7 +250,7 @@ func TestRetryAfterPastTheDeadlineDropsAtOnce(t *testing.T) {
 		if n := len(r.Events()); n != 2 {
 			t.Errorf("%d events arrived within a minute, want both: the first cannot be tried again in its 24 h", n)
 		}
-		log, err := w.srv.Deliveries(t.Context(), id, 0, 10)
+		log, err := w.srv.Deliveries(w.Context(), id, 0, 10)
 		if err != nil || len(log) != 2 || log[1].Reason != mcpevents.ReasonDeadline {
 			t.Errorf("log %+v, %v; want the first dropped for its deadline", log, err)
 		}
@@ -329,7 +330,7 @@ func TestExpiryEndsPendingDeliveries(t *testing.T) {
 		if n := len(r.Deliveries()); n != 3 { // at once, after 5 s, after 5 min; the next one would be after the end
 			t.Errorf("%d posts, want 3", n)
 		}
-		if sub, err := w.srv.Subscription(t.Context(), id); err != nil || sub.State != driver.Ended || sub.Reason != mcpevents.ReasonLapsed {
+		if sub, err := w.srv.Subscription(w.Context(), id); err != nil || sub.State != driver.Ended || sub.Reason != mcpevents.ReasonLapsed {
 			t.Errorf("subscription %s (%s), %v", sub.State, sub.Reason, err)
 		}
 	})
@@ -413,14 +414,14 @@ func TestManualResendKeepsTheIDAndIsMarked(t *testing.T) {
 		id := w.subscribe()["id"].(string)
 		w.emit("e1")
 		after(time.Second)
-		if err := w.srv.Resend(t.Context(), id, 1); err != nil {
+		if err := w.srv.Resend(w.Context(), id, 1); err != nil {
 			t.Fatal(err)
 		}
 		after(time.Second)
 		if diff := cmp.Diff(map[string]int{"e1": 2}, countEvents(r)); diff != "" {
 			t.Errorf("posts (-want +got):\n%s", diff)
 		}
-		log, err := w.srv.Deliveries(t.Context(), id, 0, 10)
+		log, err := w.srv.Deliveries(w.Context(), id, 0, 10)
 		if err != nil || len(log) != 1 || len(log[0].Log) != 2 || !log[0].Log[0].Manual || log[0].Log[1].Manual || log[0].Log[0].Number != 2 {
 			t.Errorf("log %+v, %v; want two attempts, the newer manual", log, err)
 		}
@@ -437,7 +438,7 @@ func TestSuspensionRestsAndARefreshWakes(t *testing.T) {
 			w.emit(fmt.Sprint("e", i))
 		}
 		after(5 * time.Minute)
-		sub, _ := w.srv.Subscription(t.Context(), id)
+		sub, _ := w.srv.Subscription(w.Context(), id)
 		if sub.State != driver.Suspended {
 			t.Fatalf("state %s after %d failures, want suspended", sub.State, len(r.Deliveries()))
 		}
@@ -468,7 +469,7 @@ func TestGracefulStopLetsAttemptsFinish(t *testing.T) {
 		w.emit("e1")
 		after(time.Second)
 		w.halt()
-		log, err := w.srv.Deliveries(t.Context(), id, 0, 1)
+		log, err := w.srv.Deliveries(w.Context(), id, 0, 1)
 		if err != nil || log[0].State != driver.Delivered || len(r.Deliveries()) != 1 {
 			t.Errorf("delivery %+v, %v after the stop; want it delivered once", log, err)
 		}
@@ -484,7 +485,7 @@ func TestStopGivesBackWhatOutlastsTheGrace(t *testing.T) {
 		w.emit("e1")
 		after(time.Second)
 		w.halt()
-		log, _ := w.srv.Deliveries(t.Context(), id, 0, 1)
+		log, _ := w.srv.Deliveries(w.Context(), id, 0, 1)
 		if log[0].State != driver.Pending || log[0].Leased || len(log[0].Log) != 0 {
 			t.Errorf("delivery %+v; want it pending, free and without an attempt on its record", log)
 		}

@@ -189,7 +189,7 @@ func TestVerificationFailures(t *testing.T) {
 				if text := fmt.Sprintf("%+v", mcpevents.ErrorOf(err, mcpevents.DialectSketch)); strings.Contains(text, "PRIVATE") {
 					t.Errorf("the endpoint's text is in the reply: %s", text)
 				}
-				if subs, err := w.srv.Subscriptions(t.Context(), mcpevents.SubscriptionFilter{}); err != nil || len(subs) != 0 {
+				if subs, err := w.srv.Subscriptions(w.Context(), mcpevents.SubscriptionFilter{}); err != nil || len(subs) != 0 {
 					t.Errorf("subscriptions %v, %v; want none", subs, err)
 				}
 				if n := w.net.Calls("echo.example.com"); n != 0 {
@@ -465,7 +465,7 @@ func TestRevokingEndsEverything(t *testing.T) {
 	bubble(t, mcpevents.SEP(), func(w *world) {
 		r := w.receiver()
 		w.must(w.call(mcpevents.DialectSEP, "events/subscribe", `{"name":"ticket.opened","delivery":{"url":%q,"secret":%q}}`, hookURL, secret1))
-		if err := w.srv.Revoke(t.Context(), "user_1"); err != nil {
+		if err := w.srv.Revoke(w.Context(), "user_1"); err != nil {
 			t.Fatal(err)
 		}
 		w.emit("e1")
@@ -481,7 +481,7 @@ func TestEndPostsTerminatedToThoseWhoKnowIt(t *testing.T) {
 		bubble(t, mcpevents.SEP(), func(w *world) {
 			r := w.receiver()
 			id := w.must(w.call(d, "events/subscribe", `{"name":"ticket.opened","delivery":{"url":%q,"secret":%q}}`, hookURL, secret1))["id"].(string)
-			if err := w.srv.End(t.Context(), id, "withdrawn"); err != nil {
+			if err := w.srv.End(w.Context(), id, "withdrawn"); err != nil {
 				t.Fatal(err)
 			}
 			after(time.Second)
@@ -516,7 +516,7 @@ func TestRemovingATypeEndsItsSubscriptions(t *testing.T) {
 		})); diff != "" {
 			t.Errorf("removed (-want +got):\n%s", diff)
 		}
-		if err := w.srv.Announce(t.Context(), "test", "", change); err != nil {
+		if err := w.srv.Announce(w.Context(), "test", "", change); err != nil {
 			t.Fatal(err)
 		}
 		after(time.Second)
@@ -529,7 +529,7 @@ func TestRemovingATypeEndsItsSubscriptions(t *testing.T) {
 		if len(got) != 1 || !strings.Contains(string(got[0].Body), `"kind":"event"`) {
 			t.Errorf("terminated bodies %v, want one of NotFound, kind event", got)
 		}
-		if sub, _ := w.srv.Subscription(t.Context(), id); sub.Reason != mcpevents.ReasonRemoved {
+		if sub, _ := w.srv.Subscription(w.Context(), id); sub.Reason != mcpevents.ReasonRemoved {
 			t.Errorf("subscription %s (%s)", sub.State, sub.Reason)
 		}
 	})
@@ -590,7 +590,7 @@ func TestEmitRefuses(t *testing.T) {
 		"a meta member that is no object":  {Name: "ticket.opened", Data: rawMessage(`{"id":"a"}`), Meta: 7},
 		"a payload that cannot be encoded": {Name: "ticket.opened", Data: make(chan int)},
 	} {
-		if _, err := w.srv.Emit(t.Context(), e); err == nil {
+		if _, err := w.srv.Emit(w.Context(), e); err == nil {
 			t.Errorf("%s was emitted", name)
 		}
 	}
@@ -627,7 +627,7 @@ func TestHeldDeliveriesAreRecordedAndNeverSent(t *testing.T) {
 		id := w.subscribe()["id"].(string)
 		w.emit("e1")
 		after(time.Hour)
-		log, err := w.srv.Deliveries(t.Context(), id, 0, 10)
+		log, err := w.srv.Deliveries(w.Context(), id, 0, 10)
 		if err != nil || len(log) != 1 || log[0].State != "held" || log[0].Reason != "test_workspace" || len(r.Deliveries()) != 0 {
 			t.Errorf("log %+v, %v, %d posts", log, err, len(r.Deliveries()))
 		}

@@ -1,0 +1,159 @@
+package mcpevents
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	maxRequest   = 1 << 20          // bytes of a request body
+	writeTimeout = 30 * time.Second // for one frame of a stream: a client that takes longer is gone
+)
+
+// Authenticate finds who a request comes from. A Caller without Principal is nobody, which is fine for public events. An
+// error is answered with 401.
+type Authenticate func(r *http.Request) (Caller, error)
+
+// Handler is the MCP endpoint of a server that has no SDK: JSON-RPC over HTTP, in the revision without sessions and, as
+// far as it goes without them, in older ones.
+type Handler struct {
+	*endpoint
+	authenticate Authenticate
+}
+
+// NewHandler returns the endpoint of a server, to be mounted at a path of the application's choice. It checks the body's
+// size, form and headers; it does not limit rates, nor look at Origin: wrap it with middleware that does, and exempt
+// events/stream from limits on concurrent requests.
+func NewHandler(s *Server, authenticate Authenticate, opts *HandlerOptions) *Handler {
+	return &Handler{newEndpoint(s, opts), authenticate}
+}
+
+// ServeHTTP answers one message.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		h.write(w, http.StatusMethodNotAllowed, response{JSONRPC: "2.0", ID: json.RawMessage("null"),
+			Error: &Wire{Code: -32000, Message: "Method not allowed."}})
+		return
+	}
+	caller, err := h.authenticate(r)
+	if err != nil {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		http.Error(w, "unauthorized", http.StatusUnauthorized)
+		return
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
+	if err != nil {
+		http.Error(w, "body unreadable or larger than 1 MiB", http.StatusRequestEntityTooLarge)
+		return
+	}
+	m, err := readMessage(body)
+	if err == nil {
+		err = checkHeaders(r.Header, &m)
+	}
+	switch {
+	case err != nil:
+		h.write(w, httpStatus(err, true), h.respond(&m, nil, err))
+	case m.id == nil:
+		w.WriteHeader(http.StatusAccepted)
+	case m.streams():
+		h.serveStream(w, r, &m, caller)
+	default:
+		result, err := h.call(r.Context(), &m, caller)
+		h.write(w, httpStatus(err, m.modern()), h.respond(&m, result, err))
+	}
+}
+
+// checkHeaders compares the headers of the modern revision with the body. An unknown revision is told before all else.
+func checkHeaders(h http.Header, m *message) error {
+	version := strings.TrimSpace(h.Get("MCP-Protocol-Version"))
+	if version != "" && !slices.Contains(revisions, version) {
+		return unknownRevision(version)
+	}
+	if version != Revision && m.version == "" {
+		return nil
+	}
+	if m.version == "" {
+		return invalid("_meta: %s is required", metaVersion)
+	}
+	mismatch := func(header, detail string) error {
+		return &Error{Meaning: HeaderMismatch, Message: "header " + header + ": " + detail}
+	}
+	switch method := h.Values("Mcp-Method"); {
+	case version != m.version:
+		return mismatch("MCP-Protocol-Version", "differs from the body's _meta")
+	case len(method) != 1 || strings.TrimSpace(method[0]) != m.method:
+		return mismatch("Mcp-Method", "must be the body's method")
+	}
+	return m.checkRevision()
+}
+
+// httpStatus is the HTTP status of an answer: faults of the message are 400 and an unknown method 404, for modern clients;
+// what a method refuses is 200.
+func httpStatus(err error, modern bool) int {
+	var e *Error
+	if err == nil || !errors.As(err, &e) {
+		return http.StatusOK
+	}
+	switch e.Meaning {
+	case ParseError, InvalidRequest, HeaderMismatch, UnsupportedVersion:
+		return http.StatusBadRequest
+	case MethodNotFound:
+		if modern {
+			return http.StatusNotFound
+		}
+	case InvalidParams:
+		if strings.HasPrefix(e.Message, "_meta") {
+			return http.StatusBadRequest
+		}
+	}
+	return http.StatusOK
+}
+
+func (h *Handler) write(w http.ResponseWriter, status int, r response) {
+	w.Header().Set("Content-Type", typeJSON)
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_, _ = w.Write(append(wireJSON(r), '\n')) // whoever left does not want it
+}
+
+// serveStream answers with server-sent events, or with plain JSON when the call was refused before anything was sent.
+func (h *Handler) serveStream(w http.ResponseWriter, r *http.Request, m *message, c Caller) {
+	out := &frames{w: w, control: http.NewResponseController(w)}
+	result, err := h.stream(r.Context(), m, c, func(n Notification) error { return out.send(wireJSON(n)) })
+	switch {
+	case err != nil && !out.begun && r.Context().Err() == nil:
+		h.write(w, httpStatus(err, m.modern()), h.respond(m, nil, err))
+	case err == nil && result != nil:
+		_ = out.send(wireJSON(h.respond(m, result, nil))) // a client may have left
+	}
+}
+
+// frames writes server-sent events: one data line each, never a comment.
+type frames struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+	begun   bool
+}
+
+func (f *frames) send(data []byte) error {
+	if !f.begun {
+		f.begun = true
+		head := f.w.Header()
+		head.Set("Content-Type", "text/event-stream")
+		head.Set("Cache-Control", "no-cache, no-transform")
+		head.Set("X-Accel-Buffering", "no")
+		_ = f.control.SetReadDeadline(time.Time{}) // a server without deadlines has none to lift
+		f.w.WriteHeader(http.StatusOK)
+	}
+	_ = f.control.SetWriteDeadline(time.Now().Add(writeTimeout)) // likewise
+	if _, err := f.w.Write(slices.Concat([]byte("data: "), data, []byte("\n\n"))); err != nil {
+		return err
+	}
+	return f.control.Flush()
+}
