@@ -94,8 +94,8 @@ func (t notifications) Expire(m relay.MailboxID, cutoff time.Time, limit int) ([
 
 // anyDue reports whether any notification of any mailbox may have waited since before cutoff.
 func (t notifications) anyDue(cutoff int64) (bool, error) {
-	if t.mem == nil {
-		return false, errReadOnly
+	if err := t.writable(); err != nil {
+		return false, err
 	}
 	if cutoff <= t.mem.oldest {
 		return false, nil
@@ -130,8 +130,11 @@ func (t notifications) expireRows(rows []row) (expired []store.Expired, err erro
 // Forget looks at the first rows in order of arrival, four times as many as it may remove: a few that a wrong clock dated
 // into the future do not hold up the rest, and work stays bounded.
 func (t notifications) Forget(cutoff time.Time, limit int) (int, error) {
-	const query = `SELECT o.n, o.prev, m.id, o.waiting, o.bytes
-		FROM (SELECT n, prev, mailbox, waiting, bytes, created_at FROM notifications ORDER BY n LIMIT ?) o
+	if err := t.writable(); err != nil {
+		return 0, err
+	}
+	const query = `SELECT o.n, m.id, o.waiting, o.bytes
+		FROM (SELECT n, mailbox, waiting, bytes, created_at FROM notifications ORDER BY n LIMIT ?) o
 		JOIN mailboxes m ON m.n = o.mailbox WHERE o.created_at < ? ORDER BY o.n LIMIT ?`
 	type old struct {
 		link
@@ -139,7 +142,7 @@ func (t notifications) Forget(cutoff time.Time, limit int) (int, error) {
 	}
 	s := t.prepare(query).Int(4 * int64(limit)).Int(before(cutoff)).Int(int64(limit))
 	rows, err := list(t.tx, "find old notifications", s, func(s *native.Stmt) old {
-		return old{link{n: s.ColInt(0), prev: s.ColInt(1), waiting: s.ColBool(3), bytes: s.ColInt(4)}, relay.MailboxID(s.ColText(2))}
+		return old{link{n: s.ColInt(0), waiting: s.ColBool(2), bytes: s.ColInt(3)}, relay.MailboxID(s.ColText(1))}
 	})
 	if err != nil {
 		return 0, err

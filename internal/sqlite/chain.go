@@ -80,8 +80,8 @@ func (t notifications) remove(b *box, l link) error {
 
 // forget removes one notification, in all likelihood the mailbox's oldest: then the chain simply ends earlier.
 func (t notifications) forget(b *box, l link) error {
-	const query = `SELECT count(*) FROM notifications WHERE n = ?`
-	older, err := t.count("look for an older notification", t.prepare(query).Int(l.prev))
+	const query = `SELECT count(*) FROM notifications WHERE n = (SELECT prev FROM notifications WHERE n = ?)`
+	older, err := t.count("look for an older notification", t.prepare(query).Int(l.n))
 	switch {
 	case err != nil:
 		return err

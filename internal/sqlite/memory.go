@@ -101,9 +101,7 @@ func (m *memory) rollback(keep int) {
 		case undoTally:
 			u.b.tally = u.tally
 		case undoSend:
-			if r := u.b.rates[u.key]; r != nil {
-				r.remove(u.at)
-			}
+			u.b.unsend(u.key, u.at)
 		case undoLoad:
 			m.drop(u.b.id)
 		}
@@ -112,6 +110,18 @@ func (m *memory) rollback(keep int) {
 	m.undo = m.undo[:keep]
 	m.clean()
 	m.oldest = unknown
+}
+
+// unsend takes a send back. A rate that knows the latest sends only would then know one too few: it is read again.
+func (b *box) unsend(key, at int64) {
+	r := b.rates[key]
+	switch {
+	case r == nil:
+	case r.covers < math.MaxInt64:
+		delete(b.rates, key)
+	default:
+		r.remove(at)
+	}
 }
 
 // clean declares that every remembered tally equals its row.

@@ -222,8 +222,8 @@ func (t notifications) tallySaved(b *box, at row, waiting bool, bytes int64, cre
 
 // locate finds where a notification lies; right after it was read or sent, that is known.
 func (t notifications) locate(m relay.MailboxID, id relay.NotificationID) (row, error) {
-	if t.mem == nil {
-		return row{}, errReadOnly
+	if err := t.writable(); err != nil {
+		return row{}, err
 	}
 	if t.seen.n != 0 && t.seen.id == id && t.seen.mailbox == m && t.broken == nil {
 		return t.seen, nil

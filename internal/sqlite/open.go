@@ -96,7 +96,7 @@ func (s *Store) connect(o Options) error {
 		conns = append(conns, c)
 	}
 	s.log = newCheckpointer(conns[1])
-	s.writer = newWriter(conns[0], s.log.wake)
+	s.writer = newWriter(conns[0], o.BusyTimeout, s.log.wake)
 	s.log.start(s.writer.restart)
 	s.readers = make(chan *native.Conn, o.Readers)
 	for _, c := range conns[2:] {

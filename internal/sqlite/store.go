@@ -131,6 +131,7 @@ func (s *Store) Close() error {
 
 // checkpointer copies the log into the database while nobody waits for it.
 type checkpointer struct {
+	mu      sync.Mutex // guards c
 	c       *native.Conn
 	wake    chan struct{} // size one: something was written
 	restart chan<- struct{}
@@ -182,8 +183,11 @@ func (k *checkpointer) run() {
 	}
 }
 
-func (k *checkpointer) copy() {
-	logged, _, err := k.c.Checkpoint(native.Passive)
+// copy brings what the log holds into the database, and returns how many pages those are and how many were copied.
+func (k *checkpointer) copy() (logged, copied int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	logged, copied, err := k.c.Checkpoint(native.Passive)
 	if isBusy(err) {
 		err = nil // another checkpoint is under way
 	}
@@ -194,6 +198,7 @@ func (k *checkpointer) copy() {
 		default:
 		}
 	}
+	return logged, copied
 }
 
 // trouble returns why the last copy failed.

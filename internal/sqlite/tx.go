@@ -41,15 +41,26 @@ func (t *tx) prepare(sql string) *native.Stmt {
 
 // change is prepare for statements that write.
 func (t *tx) change(sql string) *native.Stmt {
-	if t.mem == nil {
-		return t.c.Failed(errReadOnly)
+	if err := t.writable(); err != nil {
+		return t.c.Failed(err)
 	}
 	return t.prepare(sql)
 }
 
+// writable breaks a View that tries to write.
+func (t *tx) writable() error {
+	if t.mem == nil && t.broken == nil {
+		t.broken = errReadOnly
+	}
+	return t.broken
+}
+
 // fail translates an unexpected failure of a statement and breaks the transaction.
 func (t *tx) fail(doing string, err error) error {
-	if err != nil && t.broken == nil {
+	if err == nil {
+		return nil
+	}
+	if t.broken == nil {
 		t.broken = translate(doing, err)
 	}
 	return t.broken

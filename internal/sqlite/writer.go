@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	sqlite3 "modernc.org/sqlite/lib"
 
@@ -20,18 +21,19 @@ const maxBatch = 512
 
 // writer owns the only connection that writes. Its fields belong to the goroutine of run.
 type writer struct {
-	c       *native.Conn
-	mem     *memory
-	queue   chan *update  // closed when no more Updates can come
-	restart chan struct{} // size one: the log has grown long
-	wrote   chan struct{} // size one: wakes the checkpointer
-	running sync.WaitGroup
-	batch   []*update
-	current *update // whose fn runs
+	c        *native.Conn
+	patience time.Duration // of c
+	mem      *memory
+	queue    chan *update  // closed when no more Updates can come
+	restart  chan struct{} // size one: the log has grown long
+	wrote    chan struct{} // size one: wakes the checkpointer
+	running  sync.WaitGroup
+	batch    []*update
+	current  *update // whose fn runs
 }
 
-func newWriter(c *native.Conn, wrote chan struct{}) *writer {
-	w := &writer{c: c, mem: newMemory(), queue: make(chan *update, maxBatch), restart: make(chan struct{}, 1), wrote: wrote}
+func newWriter(c *native.Conn, patience time.Duration, wrote chan struct{}) *writer {
+	w := &writer{c: c, patience: patience, mem: newMemory(), queue: make(chan *update, maxBatch), restart: make(chan struct{}, 1), wrote: wrote}
 	w.running.Go(w.run)
 	return w
 }
@@ -109,9 +111,20 @@ func (w *writer) run() {
 			w.commit(w.batch)
 			w.answer()
 		case <-w.restart:
-			_, _, _ = w.c.Checkpoint(native.Restart) // what it could not do is done the next time
+			w.beginLogAnew()
 		}
 	}
+}
+
+// restartPatience bounds how long writing stands still for Views that still read the old log.
+const restartPatience = 20 * time.Millisecond
+
+// beginLogAnew copies the rest of the log, which under steady writing only the writer itself can, and makes the next
+// commit write over it. If a View takes too long the checkpointer asks again.
+func (w *writer) beginLogAnew() {
+	w.c.Patience(restartPatience)
+	defer w.c.Patience(w.patience)
+	_, _, _ = w.c.Checkpoint(native.Restart) // a failing disk is noticed by commits and by the checkpointer
 }
 
 // collect fills the batch with the calls that wait and whose callers still do.

@@ -59,8 +59,13 @@ func Open(path string, flags int32, busy time.Duration) (*Conn, error) {
 		c.Close()
 		return nil, err
 	}
-	sqlite3.Xsqlite3_busy_timeout(c.tls, c.db, int32(busy.Milliseconds()))
+	c.Patience(busy)
 	return c, nil
+}
+
+// Patience sets how long a statement waits for a lock.
+func (c *Conn) Patience(d time.Duration) {
+	sqlite3.Xsqlite3_busy_timeout(c.tls, c.db, int32(d.Milliseconds()))
 }
 
 // Close finalizes the statements and closes the connection. Closing again does nothing.
