@@ -57,7 +57,7 @@ func unknownNotification(err error) error {
 
 // SetState stores what a device said of itself.
 func (s *Service) SetState(ctx context.Context, m relay.MailboxID, st relay.State) error {
-	st.QuietUntil = relay.FirstChars(st.QuietUntil, 40)
+	st = st.Clean()
 	return goneIsUnauthorized(s.Store.Update(ctx, func(tx store.Tx) error {
 		old, err := tx.Mailboxes().Get(m)
 		if err != nil || old.State == st {

@@ -118,14 +118,21 @@ func (s *Service) admit(tx store.Tx, p credential.Principal, now time.Time) (exp
 
 // Receipt returns a notification that the agent p sent within IDLife. Another key's is NotFound.
 func (s *Service) Receipt(ctx context.Context, p credential.Principal, agentID string, now time.Time) (n relay.Notification, err error) {
+	if !payload.IsID(agentID) { // no database need look at what nobody can have sent
+		return n, notSent()
+	}
 	err = s.Store.View(ctx, func(tx store.Tx) error {
 		n, err = tx.Notifications().Sent(p.Mailbox, p.Key, agentID, now.Add(-IDLife))
 		return err
 	})
 	if fault.Is(err, fault.NotFound) {
-		err = fault.NotFoundf("this key sent no notification with that notificationId in the last 24 hours")
+		err = notSent()
 	}
 	return n, err
+}
+
+func notSent() error {
+	return fault.NotFoundf("this key sent no notification with that notificationId in the last 24 hours")
 }
 
 // Presence is what an agent may know of a mailbox's devices.

@@ -122,6 +122,9 @@ func matches(s string, limit int, allowed func(byte) bool) (problem string) {
 	return ""
 }
 
+// IsID reports whether s has the form of a notificationId that an agent may choose.
+func IsID(s string) bool { return s != "" && matches(s, 128, isIDByte) == "" }
+
 func otherCharacter(s string, at int) string {
 	return "character " + strconv.Itoa(utf8.RuneCountInString(s[:at])+1) + " is another"
 }

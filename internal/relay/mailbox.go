@@ -36,8 +36,17 @@ type Mailbox struct {
 // State is what the device last said of itself. It is stored whole and overwritten whole.
 type State struct {
 	QuietActive bool
-	QuietUntil  string // first 40 characters of what the device sent
+	QuietUntil  string // as the device sent it, cleaned
 	Muted       bool   // stored, never told to agents
+}
+
+// maxQuietUntil bounds State.QuietUntil in characters.
+const maxQuietUntil = 40
+
+// Clean returns s as it is stored: its text without NUL characters, the first 40 of the others.
+func (s State) Clean() State {
+	s.QuietUntil = FirstChars(dropNUL(s.QuietUntil), maxQuietUntil)
+	return s
 }
 
 // Device is one machine that may open the mailbox's stream. The one that paired is its owner.

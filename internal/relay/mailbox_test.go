@@ -1,6 +1,7 @@
 package relay_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -87,5 +88,21 @@ func TestAKeyIsActiveUntilItIsRevoked(t *testing.T) {
 	t.Parallel()
 	if !(relay.Key{}).Active() || (relay.Key{RevokedAt: noon}).Active() {
 		t.Error("a key's activity is not whether it was revoked")
+	}
+}
+
+func TestWhatADeviceSaysOfItselfIsCleaned(t *testing.T) {
+	t.Parallel()
+	for sent, want := range map[string]string{
+		"2026-10-06T07:00:00Z":        "2026-10-06T07:00:00Z",
+		"":                            "",
+		"\x00a\x00":                   "a",
+		strings.Repeat("ä", 41):       strings.Repeat("ä", 40),
+		strings.Repeat("\x00b", 1000): strings.Repeat("b", 40),
+	} {
+		got := relay.State{QuietActive: true, QuietUntil: sent, Muted: true}.Clean()
+		if want := (relay.State{QuietActive: true, QuietUntil: want, Muted: true}); got != want {
+			t.Errorf("%.10q becomes %+v, want %+v", sent, got, want)
+		}
 	}
 }

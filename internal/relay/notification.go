@@ -162,12 +162,11 @@ func setOnce(t *time.Time, now time.Time) bool {
 	return true
 }
 
-// CleanReply trims a reply, drops NUL characters (no database or terminal wants them) and keeps the first
-// MaxReplyChars characters.
-func CleanReply(s string) string {
-	s = strings.TrimSpace(strings.ReplaceAll(s, "\x00", ""))
-	return FirstChars(s, MaxReplyChars)
-}
+// CleanReply trims a reply, drops NUL characters and keeps the first MaxReplyChars characters.
+func CleanReply(s string) string { return FirstChars(strings.TrimSpace(dropNUL(s)), MaxReplyChars) }
+
+// dropNUL takes out what no database or terminal wants.
+func dropNUL(s string) string { return strings.ReplaceAll(s, "\x00", "") }
 
 // FirstChars keeps at most n characters of s, never half of one.
 func FirstChars(s string, n int) string {
