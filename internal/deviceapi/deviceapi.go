@@ -25,6 +25,7 @@ import (
 	"github.com/herald-relay/herald/internal/allowance"
 	"github.com/herald-relay/herald/internal/credential"
 	"github.com/herald-relay/herald/internal/fault"
+	"github.com/herald-relay/herald/internal/lifecycle"
 	"github.com/herald-relay/herald/internal/mailbox"
 	"github.com/herald-relay/herald/internal/pairing"
 	"github.com/herald-relay/herald/internal/presence"
@@ -228,16 +229,4 @@ func stateOf(v strictjson.Value) (s relay.State) {
 }
 
 // Wait returns when every stream's goroutines have ended, or with ctx's cause.
-func (a *API) Wait(ctx context.Context) error {
-	done := make(chan struct{})
-	go func() {
-		a.streams.Wait()
-		close(done)
-	}()
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
+func (a *API) Wait(ctx context.Context) error { return lifecycle.Await(ctx, &a.streams) }

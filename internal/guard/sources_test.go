@@ -159,7 +159,6 @@ var mayStartGoroutines = map[string]string{
 	"internal/lifecycle": "it runs services and waits for them",
 	"internal/app":       "the public server's Serve, whose end is waited for after Shutdown",
 	"internal/client":    "a stream's writer, which the stream waits for",
-	"internal/deviceapi": "a stream is one reader, which outlives its handler, and its owner waits for it",
 	"bench":              "a benchmark waits for its own workers",
 }
 

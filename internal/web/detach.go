@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/herald-relay/herald/internal/lifecycle"
 )
 
 // ErrAttached says that a request cannot be detached: its connection carries others, or is none that can be taken over.
@@ -62,19 +64,7 @@ func (d *recorder) serve(conn net.Conn, answer func(ctx context.Context, w http.
 }
 
 // WaitDetached returns when every detached request has been answered, or with ctx's cause.
-func (rt *Router) WaitDetached(ctx context.Context) error {
-	done := make(chan struct{})
-	go func() {
-		rt.detached.Wait()
-		close(done)
-	}()
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
+func (rt *Router) WaitDetached(ctx context.Context) error { return lifecycle.Await(ctx, &rt.detached) }
 
 // letter is a response that is written whole before it is sent.
 type letter struct {
