@@ -10,18 +10,25 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/herald-relay/herald/internal/app"
 	"github.com/herald-relay/herald/internal/config"
+	"github.com/herald-relay/herald/internal/pgtest"
 	"github.com/herald-relay/herald/internal/sqlite"
 	"github.com/herald-relay/herald/internal/store"
 )
 
 // Secret is the RELAY_SECRET of every test relay.
 const Secret = "testkit-secret-of-more-than-32-characters"
+
+// StoreVariable names the environment variable that, set to postgres, puts every relay outside bubbles on PostgreSQL: one
+// more run of a package's tests, and its whole front door is proven there too.
+const StoreVariable = "HERALD_TEST_STORE"
 
 // Options change the relay under test. The zero value is an embedded relay with default limits on loopback.
 type Options struct {
@@ -31,6 +38,25 @@ type Options struct {
 	Dir    string                        // data directory; a temporary one when empty
 	Log    *slog.Logger                  // silent when nil
 	Pipes  bool                          // a network of pipes, for bubbles
+	// Postgres puts the relay on a PostgreSQL database of its own, the same one for the same Dir. Not in bubbles:
+	// waiting for a real server stops their time.
+	Postgres bool
+}
+
+// Stores runs a test once on SQLite and once on PostgreSQL. The options it hands over are to be completed.
+func Stores(t *testing.T, run func(t *testing.T, o Options)) {
+	t.Helper()
+	t.Run("sqlite", func(t *testing.T) {
+		if os.Getenv(StoreVariable) != "" {
+			t.Skip("runs without " + StoreVariable)
+		}
+		t.Parallel()
+		run(t, Options{})
+	})
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		run(t, Options{Postgres: true})
+	})
 }
 
 // Relay is a running relay.
@@ -49,6 +75,12 @@ type Relay struct {
 // New starts a relay and stops it when the test ends.
 func New(t testing.TB, o Options) *Relay {
 	t.Helper()
+	if os.Getenv(StoreVariable) == "postgres" {
+		if o.Pipes {
+			t.Skip("a bubble holds no connection to PostgreSQL; this runs on SQLite, without " + StoreVariable)
+		}
+		o.Postgres = true
+	}
 	r := &Relay{T: t, Dir: o.Dir, done: make(chan error, 1)}
 	if r.Dir == "" {
 		r.Dir = t.TempDir()
@@ -74,7 +106,11 @@ func New(t testing.TB, o Options) *Relay {
 func (r *Relay) openStore(o Options) store.Store {
 	r.T.Helper()
 	st := o.Store
-	if st == nil {
+	switch {
+	case st != nil:
+	case o.Postgres:
+		st = pgtest.OpenURL(r.T, r.database(), nil)
+	default:
 		opened, err := sqlite.Open(r.T.Context(), filepath.Join(r.Dir, app.DatabaseFile), nil)
 		if err != nil {
 			r.T.Fatalf("open the store: %v", err)
@@ -85,6 +121,19 @@ func (r *Relay) openStore(o Options) store.Store {
 		st = o.Wrap(st)
 	}
 	return st
+}
+
+// databases are the URLs of PostgreSQL databases by data directory.
+var databases sync.Map
+
+func (r *Relay) database() string {
+	r.T.Helper()
+	if url, known := databases.Load(r.Dir); known {
+		return url.(string)
+	}
+	url := pgtest.URL(r.T)
+	databases.Store(r.Dir, url)
+	return url
 }
 
 func (r *Relay) start(cfg config.Config, log *slog.Logger, parts app.Parts) {
