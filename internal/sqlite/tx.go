@@ -1,8 +1,8 @@
 package sqlite
 
 import (
+	"encoding/binary"
 	"encoding/hex"
-	"fmt"
 	"strconv"
 	"time"
 
@@ -127,7 +127,11 @@ func keyNumber(k relay.KeyID) int64 {
 	return int64(n)
 }
 
-func keyID(n int64) relay.KeyID { return relay.KeyID(fmt.Sprintf("%08x", n)) }
+func keyID(n int64) relay.KeyID {
+	var b [4]byte
+	binary.BigEndian.PutUint32(b[:], uint32(n))
+	return relay.KeyID(hex.EncodeToString(b[:]))
+}
 
 // idBytes is a notification's id as it is stored: the 12 bytes that its digits name, none when they name none.
 func idBytes(id relay.NotificationID) []byte {
