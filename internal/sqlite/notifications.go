@@ -72,6 +72,8 @@ func (t notifications) Sent(m relay.MailboxID, k relay.KeyID, agentID string, si
 	return t.find(m, t.prepare(derived).Blob(idBytes(id)).Text(string(m)).Int(keyNumber(k)).Int(before(since)))
 }
 
+// Insert does not look whether another notification claims the id derived from n.ID: half of that id is random, so nobody
+// can have claimed it before.
 func (t notifications) Insert(n *relay.Notification, forget time.Time) error {
 	b, err := t.box(n.Mailbox)
 	if err != nil {
@@ -236,10 +238,10 @@ func (t notifications) locate(m relay.MailboxID, id relay.NotificationID) (row, 
 }
 
 func (t notifications) Waiting(m relay.MailboxID, after int64, limit int) ([]store.Waiting, error) {
-	const query = `SELECT ` + notificationColumns + `, coalesce(k.name, 'unknown'), coalesce(k.client, 'other')
+	const query = `SELECT ` + notificationColumns + `, coalesce(k.name, ?), coalesce(k.client, ?)
 		FROM notifications nt INDEXED BY notifications_waiting LEFT JOIN keys k ON k.mailbox = nt.mailbox AND k.id = nt.key
 		WHERE nt.mailbox = (SELECT n FROM mailboxes WHERE id = ?) AND nt.waiting = 1 AND nt.seq > ? ORDER BY nt.seq LIMIT ?`
-	s := t.prepare(query).Text(string(m)).Int(after).Int(int64(limit))
+	s := t.prepare(query).Text(store.UnknownName).Text(store.UnknownClient).Text(string(m)).Int(after).Int(int64(limit))
 	return list(t.tx, "list waiting notifications", s, func(s *native.Stmt) store.Waiting {
 		n, _ := scanNotification(s, m)
 		return store.Waiting{Notification: n, KeyName: s.ColText(columnsOfNotification), KeyClient: s.ColText(columnsOfNotification + 1)}
