@@ -9,6 +9,7 @@
 # keeps its port, password and databases; starting a running one just prints the URL.
 #
 #   HERALD_POSTGRES_FSYNC=on   commits reach the disk: for measuring, and slower for testing
+#   HERALD_POSTGRES_STOP=immediate   stop as a crash does, without writing out what is in memory
 #   HERALD_POSTGRES_BIN=DIR    where initdb and pg_ctl are, when they are in no usual place
 #
 # A machine of the Debian family that has no PostgreSQL gets it by apt-get (as root, or through sudo).
@@ -106,7 +107,7 @@ start() {
 
 stop() {
 	[ -n "$bin" ] || fail "no pg_ctl found"
-	if running; then run "$bin/pg_ctl" -D "$dir/data" -m fast -w -s stop; fi
+	if running; then run "$bin/pg_ctl" -D "$dir/data" -m "${HERALD_POSTGRES_STOP:-fast}" -w -s stop; fi
 	if [ -n "$default" ]; then rm -rf "$dir"; fi
 }
 

@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"context"
 	"encoding/hex"
+	"flag"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -20,38 +21,9 @@ import (
 
 // Start the server with HERALD_POSTGRES_FSYNC=on to measure commits that reach the disk.
 
+var benchConns = flag.Int("conns", 0, "connections of the measured store, 0 for the default")
+
 var benchDay = time.Date(2026, 3, 14, 10, 0, 0, 0, time.UTC)
-
-// benchBoxes fills a store with mailboxes that have one key each.
-func benchBoxes(b *testing.B, s *postgres.Store, n int) []relay.Key {
-	b.Helper()
-	p := relay.Person{ID: relay.PersonID(relay.RandomHex(8)), Name: "bench", CreatedAt: benchDay}
-	must(b, s.Update(b.Context(), func(tx store.Tx) error { return tx.People().Create(p) }))
-	keys := make([]relay.Key, n)
-	var wg sync.WaitGroup
-	for i := range keys {
-		m := relay.MailboxID(relay.RandomHex(24))
-		keys[i] = relay.Key{ID: relay.KeyID(relay.RandomHex(4)), Mailbox: m, Name: "bench", Client: "other",
-			Scope: relay.ScopeNotify, Kind: relay.KindStatic, CreatedAt: benchDay}
-		wg.Go(func() {
-			must(b, s.Update(b.Context(), func(tx store.Tx) error {
-				return tx.Mailboxes().Create(relay.Mailbox{ID: m, Person: p.ID, CreatedAt: benchDay})
-			}))
-			must(b, s.Update(b.Context(), func(tx store.Tx) error { return tx.Keys().Create(keys[i]) }))
-		})
-		if i%64 == 63 {
-			wg.Wait()
-		}
-	}
-	wg.Wait()
-	return keys
-}
-
-func must(tb testing.TB, err error) {
-	if err != nil {
-		tb.Error(err)
-	}
-}
 
 var benchPayload = []byte(`{"title":"Build 4711 is green","body":"All 1,204 tests passed in 3 minutes. Deploy it to production now?","expectReply":true,"speak":{"text":"The build is green"}}`)
 
@@ -96,8 +68,8 @@ func callers(b *testing.B, n int, fn func(i int) error) {
 }
 
 func BenchmarkSend(b *testing.B) {
-	s := pgtest.Open(b)
-	keys := benchBoxes(b, s, 1000)
+	s := pgtest.OpenURL(b, pgtest.URL(b), &postgres.Options{MaxConns: *benchConns})
+	keys := newKeys(b, s, 1000)
 	for _, n := range []int{1, 16, 64, 512} {
 		b.Run(fmt.Sprintf("callers=%d", n), func(b *testing.B) {
 			callers(b, n, func(i int) error {
@@ -109,8 +81,8 @@ func BenchmarkSend(b *testing.B) {
 }
 
 func BenchmarkRead(b *testing.B) {
-	s := pgtest.Open(b)
-	keys := benchBoxes(b, s, 1000)
+	s := pgtest.OpenURL(b, pgtest.URL(b), &postgres.Options{MaxConns: *benchConns})
+	keys := newKeys(b, s, 1000)
 	notes := make([]relay.Notification, len(keys))
 	var wg sync.WaitGroup
 	for i, k := range keys {
@@ -142,8 +114,8 @@ func BenchmarkRead(b *testing.B) {
 
 // BenchmarkReceipt is what a device costs: read a notification, record, save.
 func BenchmarkReceipt(b *testing.B) {
-	s := pgtest.Open(b)
-	keys := benchBoxes(b, s, 1000)
+	s := pgtest.OpenURL(b, pgtest.URL(b), &postgres.Options{MaxConns: *benchConns})
+	keys := newKeys(b, s, 1000)
 	notes := make([]relay.Notification, len(keys))
 	for i, k := range keys {
 		var err error
@@ -171,7 +143,7 @@ func BenchmarkReceipt(b *testing.B) {
 // compare within one run.
 func BenchmarkUnshared(b *testing.B) {
 	url := pgtest.URL(b)
-	keys := benchBoxes(b, pgtest.OpenURL(b, url, nil), 1000)
+	keys := newKeys(b, pgtest.OpenURL(b, url, nil), 1000)
 	pool, err := pgxpool.New(b.Context(), url+"&pool_max_conns=12")
 	if err != nil {
 		b.Fatal(err)

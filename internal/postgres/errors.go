@@ -92,7 +92,7 @@ func translate(err error) error {
 		return fault.New(fault.Conflict, "conflict", "that exists already").Because(err)
 	case code == codeForeignKey:
 		return fault.NotFoundf("what this belongs to is gone").Because(err)
-	case isUnavailable(code), code == "" && network(err):
+	case isUnavailable(code), code == "" && (network(err) || errors.Is(err, errElsewhere) || errors.Is(err, errSpoil)):
 		return unavailable(err)
 	}
 	return fmt.Errorf("postgres: %w", err)

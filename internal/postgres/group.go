@@ -24,12 +24,14 @@ type kind struct {
 	reads  bool // a snapshot for Views: members are served as they come and owe no commit
 	limit  int
 	within time.Duration
+	// patience is how long a caller waits for one of the first leaders before any will do.
+	patience time.Duration
 }
 
 var (
-	sharedUpdates = kind{begin: "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", limit: maxGroup, within: 20 * time.Second}
-	lonelyUpdate  = kind{begin: "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", limit: 1, within: 2 * time.Minute}
-	sharedViews   = kind{begin: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", reads: true, limit: maxGroup, within: time.Minute}
+	sharedUpdates = kind{begin: "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", limit: maxGroup, within: 20 * time.Second, patience: 10 * time.Millisecond}
+	lonelyUpdate  = kind{begin: "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", limit: 1, within: 2 * time.Minute, patience: time.Minute}
+	sharedViews   = kind{begin: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", reads: true, limit: maxGroup, within: time.Minute, patience: 5 * time.Millisecond}
 )
 
 // retry says how an attempt that failed may be repeated.
@@ -233,15 +235,19 @@ func (g *group) serve(ctx context.Context, steps []*step, commit bool) error {
 		if commit && i == len(t.queries)-1 && rows.CommandTag().String() != "COMMIT" {
 			return errRolledBack
 		}
-		for _, st := range t.answers[i] {
-			if !commit {
-				st.answered = true
-				st.from.reply <- nil
-			}
+		if !commit {
+			answer(t.answers[i])
 		}
 	}
 	g.begun = true
 	return results.Close()
+}
+
+func answer(steps []*step) {
+	for _, st := range steps {
+		st.answered = true
+		st.from.reply <- nil
+	}
 }
 
 // trip is one round trip: the statements in their order, and whose answers are complete after which.
@@ -267,8 +273,11 @@ func (t *trip) plan(steps []*step) {
 			t.add(q)
 			st.from.wrote = st.from.wrote || q.writes
 		}
-		last := len(t.queries) - 1
+		last := max(len(t.queries)-1, 0)
 		t.answers[last] = append(t.answers[last], st)
+	}
+	if len(t.queries) == 0 {
+		t.add(&query{what: "do nothing", sql: "SELECT"}) // a step that asks nothing is answered all the same
 	}
 }
 

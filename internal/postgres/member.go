@@ -11,7 +11,7 @@ import (
 type member struct {
 	s     *Store
 	ctx   context.Context
-	queue chan *step // where a first step waits for a leader
+	line  *line      // where a first step waits for a leader
 	reply chan error // room for one, so that a leader never waits for a member
 
 	group *group // set by the leader before its first reply
@@ -67,12 +67,10 @@ func (m *member) take(st *step) error {
 
 // join waits for a leader. A first step always gets a reply once a leader has taken it.
 func (m *member) join(st *step) error {
-	select {
-	case m.queue <- st:
-		return <-m.reply
-	case <-m.ctx.Done():
-		return context.Cause(m.ctx)
+	if err := m.line.join(m.ctx, st); err != nil {
+		return err
 	}
+	return <-m.reply
 }
 
 func (m *member) follow(st *step) error {

@@ -122,6 +122,7 @@ func (s notifications) admission(a *admission) (waiting int64, err error) {
 		return 0, err
 	}
 	u.lastSeq[sender{a.mailbox, a.key}] = a.lastSeq
+	u.counted[usageKey{a.mailbox, a.day}] = a.counted
 	b := u.boxes[a.mailbox]
 	if !b.exists {
 		return 0, noMailbox()

@@ -72,7 +72,7 @@ type Store struct {
 	bus      *bus
 	latches  latches
 
-	updates, lonely, views chan *step // first steps on their way to a leader
+	updates, lonely, views *line
 	leaders                sync.WaitGroup
 	stop                   chan struct{} // closed when the leaders may go
 
@@ -112,7 +112,7 @@ func Open(ctx context.Context, url string, opts *Options) (*Store, error) {
 	}
 	s := &Store{
 		pool: pool, log: log, describe: fmt.Sprintf("postgresql %s, schema %d", server, schema),
-		updates: make(chan *step), lonely: make(chan *step), views: make(chan *step),
+		updates: newLine(sharedUpdates), lonely: newLine(lonelyUpdate), views: newLine(sharedViews),
 		stop: make(chan struct{}), idle: make(chan struct{}),
 	}
 	s.bus = newBus(s, config.ConnConfig)
@@ -178,40 +178,15 @@ SELECT current_setting('server_version_num')::int, current_setting('server_versi
 
 // start starts the leaders, as many for reading as for writing.
 func (s *Store) start(conns int) {
-	sharing := max(1, (conns-lonelyLeaders-2)/2)
-	for range sharing {
-		s.leaders.Go(func() { s.serve(s.updates, sharedUpdates) })
-		s.leaders.Go(func() { s.serve(s.views, sharedViews) })
+	sharing := (conns - lonelyLeaders - 2) / 2
+	for i := range max(1, sharing) {
+		s.leaders.Go(func() { s.serve(s.updates, i >= firstLeaders) })
+		s.leaders.Go(func() { s.serve(s.views, i >= firstLeaders) })
 	}
 	for range lonelyLeaders {
-		s.leaders.Go(func() { s.serve(s.lonely, lonelyUpdate) })
+		s.leaders.Go(func() { s.serve(s.lonely, false) })
 	}
 	s.leaders.Go(s.bus.run)
-}
-
-// serve leads one group after the other. Who waits when a leader is free becomes a group.
-func (s *Store) serve(queue chan *step, k kind) {
-	for {
-		select {
-		case st := <-queue:
-			s.lead(gather(queue, st, k.limit), k)
-		case <-s.stop:
-			return
-		}
-	}
-}
-
-func gather(queue chan *step, first *step, limit int) []*step {
-	steps := []*step{first}
-	for len(steps) < limit {
-		select {
-		case st := <-queue:
-			steps = append(steps, st)
-		default:
-			return steps
-		}
-	}
-	return steps
 }
 
 // acquire waits for a connection.

@@ -13,17 +13,19 @@ type usage struct{ t *tx }
 
 // Add is merged with the neighbours' and travels with the commit.
 func (s usage) Add(m relay.MailboxID, day string, delta relay.Usage) error {
-	u, err := s.t.writer(string(m))
-	if err != nil {
+	if s.t.u == nil {
+		return errReadOnly
+	}
+	if err := s.t.u.ownLater(string(m)); err != nil {
 		return err
 	}
-	u.addUsage(m, day, delta)
+	s.t.u.addUsage(m, day, delta)
 	return nil
 }
 
 func (u *update) addUsage(m relay.MailboxID, day string, delta relay.Usage) {
 	w, k := u.putOff(), usageKey{m, day}
-	w.usage[k] = w.usage[k].Add(delta)
+	w.usage[k] = usageDelta{w.usage[k].Add(delta), u.counted[k]}
 }
 
 const getUsage = `

@@ -67,12 +67,14 @@ func (t *tx) change(scope string, q *query) error {
 
 // changeLater puts off one statement that writes for a scope.
 func (t *tx) changeLater(scope string, q *query) error {
-	u, err := t.writer(scope)
-	if err != nil {
+	if t.u == nil {
+		return errReadOnly
+	}
+	if err := t.u.ownLater(scope); err != nil {
 		return err
 	}
 	q.writes = true
-	return u.later(q)
+	return t.u.later(q)
 }
 
 // owner returns the update, owning a scope and sharing its transaction with nobody.

@@ -13,8 +13,10 @@ import (
 )
 
 const (
-	// maxAttempts bounds how often one Update is run.
+	// maxAttempts bounds how often one Update is run after a conflict or a lost connection.
 	maxAttempts = 10
+	// maxMoves bounds how often it is begun anew because it needed more than it owned. Each time it owns more.
+	maxMoves = 1000
 	// lonelyAfter is after how many attempts an Update stops sharing, so that no neighbour can hold it up for ever.
 	lonelyAfter = 4
 	// longestPause bounds the pause before an attempt.
@@ -32,28 +34,39 @@ func (s *Store) Update(ctx context.Context, fn func(store.Tx) error) error {
 		return err
 	}
 	defer s.exit()
-	var scopes []string
-	alone := false
-	for attempt := 1; ; attempt++ {
-		u := &update{member: member{s: s, ctx: ctx, queue: s.updates, reply: make(chan error, 1)}, scopes: scopes, alone: alone}
-		if alone || attempt > lonelyAfter {
-			u.alone, u.queue = true, s.lonely
-		}
+	u := &update{}
+	for attempt, moves := 1, 0; ; {
+		u = s.newUpdate(ctx, u.scopes, u.alone || attempt > lonelyAfter)
 		err := u.attempt(fn)
-		how, bad := errors.AsType[*setback](u.dead)
-		if !bad {
+		end, failed := errors.AsType[*setback](u.dead)
+		if !failed {
 			return err
 		}
-		if how.retry == never || attempt == maxAttempts {
-			return translate(how.cause)
+		if end.cause == errElsewhere && moves < maxMoves {
+			moves++
+			continue
 		}
-		scopes, alone = u.scopes, u.alone || how.retry == aloneAgain
-		if how.retry == afterWait {
+		if end.retry == never || attempt == maxAttempts {
+			return translate(end.cause)
+		}
+		attempt++
+		u.alone = u.alone || end.retry == aloneAgain
+		if end.retry == afterWait {
 			if err := pause(ctx, attempt); err != nil {
 				return err
 			}
 		}
 	}
+}
+
+func (s *Store) newUpdate(ctx context.Context, scopes []string, alone bool) *update {
+	u := &update{member: member{s: s, ctx: ctx, line: s.updates, reply: make(chan error, 1)}, scopes: scopes, alone: alone}
+	if alone {
+		u.line = s.lonely
+	}
+	u.owned, u.boxes = map[string]bool{}, map[relay.MailboxID]*box{}
+	u.learnNothing()
+	return u
 }
 
 // pause waits a random while that grows with every attempt.
@@ -83,6 +96,7 @@ type update struct {
 	waiting map[relay.NotificationID]bool // what is known of notifications: whether they wait
 	lastSeq map[sender]int64              // newest key_seq by key
 	holders map[agentID]holder
+	counted map[usageKey]bool // days known to have a row in usage
 	put     *writes
 }
 
@@ -104,12 +118,7 @@ type holder struct {
 
 // attempt runs fn once. When it returns, the update owns nothing any more.
 func (u *update) attempt(fn func(store.Tx) error) error {
-	u.owned, u.boxes = map[string]bool{}, map[relay.MailboxID]*box{}
-	u.learnNothing()
 	defer u.release()
-	if err := u.ownAll(); err != nil {
-		return err
-	}
 	returned := false
 	defer func() {
 		if !returned {
@@ -137,66 +146,77 @@ func (u *update) depart() {
 }
 
 func (u *update) learnNothing() {
-	u.waiting, u.lastSeq, u.holders = map[relay.NotificationID]bool{}, map[sender]int64{}, map[agentID]holder{}
+	u.waiting, u.lastSeq = map[relay.NotificationID]bool{}, map[sender]int64{}
+	u.holders, u.counted = map[agentID]holder{}, map[usageKey]bool{}
 }
 
-// ownAll takes the latches wanted from the start, in their order, so that no two updates wait for each other.
-func (u *update) ownAll() error {
-	slices.Sort(u.scopes)
-	for _, name := range u.scopes {
-		if err := u.s.latches.lock(u.ctx, name); err != nil {
-			return err
-		}
-		u.hold(name)
+// own makes the update the owner of a scope before it goes on. While it owns nothing and shares no transaction, it may
+// wait for that. Afterwards, a scope that is taken ends the attempt, because its owner may be waiting for this update.
+func (u *update) own(scope string) error {
+	if err := u.ownLater(scope); err != nil {
+		return err
 	}
+	return u.settle()
+}
+
+// ownLater is own for what is put off: as long as nothing is owned, the scope is only noted.
+func (u *update) ownLater(scope string) error {
+	switch {
+	case u.dead != nil:
+		return u.dead
+	case u.owned[scope]:
+		return nil
+	case !slices.Contains(u.scopes, scope):
+		u.scopes = append(u.scopes, scope)
+	}
+	if u.free() {
+		return nil
+	}
+	if !u.s.latches.tryLock(scope) {
+		return u.rerun(again)
+	}
+	u.hold(scope)
 	return nil
 }
 
-func (u *update) hold(name string) {
-	u.owned[name] = true
-	if name == directory {
+// free reports whether nobody can be waiting for this update.
+func (u *update) free() bool { return len(u.owned) == 0 && u.group == nil }
+
+// settle takes what was noted, in the one order that everybody keeps, so that no two updates wait for each other.
+func (u *update) settle() error {
+	if !u.free() {
+		return u.dead
+	}
+	slices.Sort(u.scopes)
+	for _, scope := range u.scopes {
+		if err := u.s.latches.lock(u.ctx, scope); err != nil {
+			u.dead = err
+			return err
+		}
+		u.hold(scope)
+	}
+	return u.dead
+}
+
+func (u *update) hold(scope string) {
+	u.owned[scope] = true
+	if scope == directory {
 		u.gate = true
 		return
 	}
-	b := &box{id: relay.MailboxID(name)}
+	b := &box{id: relay.MailboxID(scope)}
 	u.boxes[b.id] = b
 	u.unlocked = append(u.unlocked, b)
 }
 
 func (u *update) release() {
-	for name := range u.owned {
-		u.s.latches.unlock(name)
+	for scope := range u.owned {
+		u.s.latches.unlock(scope)
 	}
 }
 
-// own makes the update the owner of a scope. The first one it may wait for; another one that is taken ends the attempt,
-// because its owner may be waiting for what this update holds.
-func (u *update) own(name string) error {
-	switch {
-	case u.dead != nil:
-		return u.dead
-	case u.owned[name]:
-		return nil
-	case len(u.owned) == 0:
-		if err := u.s.latches.lock(u.ctx, name); err != nil {
-			u.dead = err
-			return err
-		}
-	case !u.s.latches.tryLock(name):
-		return u.rerun(again, name)
-	}
-	if !slices.Contains(u.scopes, name) {
-		u.scopes = append(u.scopes, name)
-	}
-	u.hold(name)
-	return nil
-}
-
-// rerun ends the attempt, to be repeated with one more scope owned from the start.
-func (u *update) rerun(how retry, scope string) error {
-	if scope != "" {
-		u.scopes = append(u.scopes, scope)
-	}
+// rerun ends the attempt, to be repeated with every scope so far owned from the start.
+func (u *update) rerun(how retry) error {
 	u.depart()
 	u.dead = &setback{how, errElsewhere}
 	return u.dead
@@ -224,14 +244,18 @@ func (u *update) wide() error {
 	case u.alone:
 		return nil
 	case u.group == nil:
-		u.alone, u.queue = true, u.s.lonely
+		u.alone, u.line = true, u.s.lonely
 		return nil
 	}
-	return u.rerun(aloneAgain, "")
+	u.alone = true
+	return u.rerun(again)
 }
 
 // ask takes a step, with the locks that are due and the writes that were put off.
 func (u *update) ask(st *step) error {
+	if err := u.settle(); err != nil {
+		return err
+	}
 	for _, q := range st.queries {
 		if err := q.check(); err != nil {
 			return err
@@ -250,7 +274,7 @@ func (u *update) ask(st *step) error {
 // putOff returns the writes that travel with the next step.
 func (u *update) putOff() *writes {
 	if u.put == nil {
-		u.put = &writes{usage: map[usageKey]relay.Usage{}}
+		u.put = &writes{usage: map[usageKey]usageDelta{}}
 	}
 	return u.put
 }

@@ -17,7 +17,7 @@ func (s *Store) View(ctx context.Context, fn func(store.Tx) error) error {
 	}
 	defer s.exit()
 	for attempt := 1; ; attempt++ {
-		v := &member{s: s, ctx: ctx, queue: s.views, reply: make(chan error, 1)}
+		v := &member{s: s, ctx: ctx, line: s.views, reply: make(chan error, 1)}
 		err := v.look(fn)
 		how, bad := errors.AsType[*setback](v.dead)
 		if !bad {

@@ -16,7 +16,7 @@ type writes struct {
 	inserts []insertion
 	saves   []relay.Notification
 	boxes   []*box // whose counters changed
-	usage   map[usageKey]relay.Usage
+	usage   map[usageKey]usageDelta
 	rest    []*query // in their order, after everything else
 }
 
@@ -30,16 +30,22 @@ type usageKey struct {
 	day     string
 }
 
-// usageRow is a row of usage with its key.
+// usageDelta is what is to be added to the row of a day. exists says that the row is known to be there.
+type usageDelta struct {
+	relay.Usage
+	exists bool
+}
+
+// usageRow is a delta with its key.
 type usageRow struct {
 	usageKey
-	relay.Usage
+	usageDelta
 }
 
 // write adds the merged writes of all steps.
 func (t *trip) write(steps []*step) {
 	var all writes
-	var usage []usageRow
+	var old, fresh []usageRow
 	for _, st := range steps {
 		w := st.writes
 		if w == nil {
@@ -52,14 +58,19 @@ func (t *trip) write(steps []*step) {
 		all.boxes = append(all.boxes, w.boxes...)
 		all.rest = append(all.rest, w.rest...)
 		for k, u := range w.usage {
-			usage = append(usage, usageRow{k, u})
+			if u.exists {
+				old = append(old, usageRow{k, u})
+			} else {
+				fresh = append(fresh, usageRow{k, u})
+			}
 		}
 	}
 	t.free(all.freed)
 	t.insert(all.inserts)
 	t.save(all.saves)
 	t.count(all.boxes)
-	t.use(usage)
+	t.use("add to usage", addUsage, old)
+	t.use("begin usage", beginUsage, fresh)
 	for _, q := range all.rest {
 		t.add(q)
 	}
@@ -168,21 +179,29 @@ func (t *trip) count(boxes []*box) {
 	}})
 }
 
-const useSQL = `
+const (
+	usageColumns = `unnest($1::bytea[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[],
+    $8::bigint[]) AS u (mailbox, day, requests, ws_messages, notifications, poll_seconds, audio_uploads, audio_bytes)`
+	addUsage = `
+UPDATE usage t SET requests = t.requests + u.requests, ws_messages = t.ws_messages + u.ws_messages,
+    notifications = t.notifications + u.notifications, poll_seconds = t.poll_seconds + u.poll_seconds,
+    audio_uploads = t.audio_uploads + u.audio_uploads, audio_bytes = t.audio_bytes + u.audio_bytes
+FROM ` + usageColumns + ` WHERE t.mailbox = u.mailbox AND t.day = u.day`
+	// A mailbox that is gone has no counters and keeps nothing.
+	beginUsage = `
 INSERT INTO usage AS t (mailbox, day, requests, ws_messages, notifications, poll_seconds, audio_uploads, audio_bytes)
-SELECT u.* FROM unnest($1::bytea[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[],
-    $8::bigint[]) AS u (mailbox)
-WHERE EXISTS (SELECT FROM counters c WHERE c.mailbox = u.mailbox)
+SELECT u.* FROM ` + usageColumns + ` WHERE EXISTS (SELECT FROM counters c WHERE c.mailbox = u.mailbox)
 ON CONFLICT (mailbox, day) DO UPDATE SET requests = t.requests + excluded.requests,
     ws_messages = t.ws_messages + excluded.ws_messages, notifications = t.notifications + excluded.notifications,
     poll_seconds = t.poll_seconds + excluded.poll_seconds, audio_uploads = t.audio_uploads + excluded.audio_uploads,
     audio_bytes = t.audio_bytes + excluded.audio_bytes`
+)
 
-func (t *trip) use(rows []usageRow) {
+func (t *trip) use(what, sql string, rows []usageRow) {
 	if len(rows) == 0 {
 		return
 	}
-	t.add(&query{what: "count usage", sql: useSQL, args: []any{
+	t.add(&query{what: what, sql: sql, args: []any{
 		column(rows, func(r *usageRow) []byte { return idBytes(r.mailbox) }),
 		column(rows, func(r *usageRow) string { return r.day }),
 		column(rows, func(r *usageRow) int64 { return r.Requests }),
@@ -203,16 +222,18 @@ type admission struct {
 	lastSeq int64 // the key's newest key_seq, 0 when none
 	nth     time.Time
 	today   int64
+	counted bool // the day has a row in usage
 }
 
 // The nth last is found by its number, so its cost does not depend on n or on how much the key has sent. When it was
-// removed already, it is far outside the window that the caller judges.
+// removed already, it is far outside the window that the caller judges. OFFSET 0 keeps the planner from merging the
+// search for the last number into the one for the nth, which then would read all that the key has sent.
 const admitSQL = `
-SELECT a.i, COALESCE(s.key_seq, 0), n.created_at, COALESCE(u.notifications, 0)
+SELECT a.i, s.last, u.mailbox IS NOT NULL, COALESCE(u.notifications, 0), CASE WHEN s.last >= a.per_key THEN
+    (SELECT created_at FROM notifications WHERE mailbox = a.mailbox AND key = a.key AND key_seq = s.last - a.per_key + 1) END
 FROM unnest($1::bytea[], $2::bytea[], $3::bigint[], $4::text[]) WITH ORDINALITY AS a (mailbox, key, per_key, day, i)
-LEFT JOIN LATERAL (SELECT key_seq FROM notifications WHERE mailbox = a.mailbox AND key = a.key
-    ORDER BY mailbox, key, key_seq DESC LIMIT 1) s ON true
-LEFT JOIN notifications n ON n.mailbox = a.mailbox AND n.key = a.key AND n.key_seq = s.key_seq - a.per_key + 1
+CROSS JOIN LATERAL (SELECT COALESCE((SELECT key_seq FROM notifications WHERE mailbox = a.mailbox AND key = a.key
+    ORDER BY mailbox, key, key_seq DESC LIMIT 1), 0) AS last OFFSET 0) s
 LEFT JOIN usage u ON u.mailbox = a.mailbox AND u.day = a.day`
 
 func (t *trip) admit(steps []*step) {
@@ -233,11 +254,11 @@ func (t *trip) admit(steps []*step) {
 	}, each: func(r pgx.Rows) error {
 		var i int64
 		var got admission
-		if err := r.Scan(&i, &got.lastSeq, (*instant)(&got.nth), &got.today); err != nil {
+		if err := r.Scan(&i, &got.lastSeq, &got.counted, &got.today, (*instant)(&got.nth)); err != nil {
 			return err
 		}
 		a := rows[i-1]
-		a.lastSeq, a.nth, a.today = got.lastSeq, got.nth, got.today
+		a.lastSeq, a.nth, a.today, a.counted = got.lastSeq, got.nth, got.today, got.counted
 		return nil
 	}})
 }

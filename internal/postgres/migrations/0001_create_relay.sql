@@ -104,7 +104,7 @@ CREATE INDEX notifications_created ON notifications (created_at);
 
 CREATE TABLE usage (
     mailbox       bytea NOT NULL,
-    day           text COLLATE "C" NOT NULL CHECK (day ~ '^\d{4}-\d\d-\d\d$'), -- UTC
+    day           text COLLATE "C" NOT NULL CHECK (octet_length(day) = 10), -- YYYY-MM-DD in UTC
     requests      bigint NOT NULL DEFAULT 0 CHECK (requests >= 0),
     ws_messages   bigint NOT NULL DEFAULT 0 CHECK (ws_messages >= 0),
     notifications bigint NOT NULL DEFAULT 0 CHECK (notifications >= 0),

@@ -1,0 +1,36 @@
+package postgres
+
+import "github.com/herald-relay/herald/internal/relay"
+
+// StatementsForTest are all statements but those of migrations and the bus, by the name of their constant.
+var StatementsForTest = map[string]string{
+	"lockDirectory": lockDirectory, "lockBoxes": lockBoxes, "freeSQL": freeSQL, "insertSQL": insertSQL, "saveSQL": saveSQL,
+	"countSQL": countSQL, "addUsage": addUsage, "beginUsage": beginUsage, "admitSQL": admitSQL,
+	"createPerson": createPerson, "findPerson": findPerson, "lockPersonBoxes": lockPersonBoxes,
+	"deletePersonNotes": deletePersonNotes, "deletePersonUsage": deletePersonUsage, "deletePersonBoxes": deletePersonBoxes,
+	"deletePerson": deletePerson, "createMailbox": createMailbox, "getMailbox": getMailbox, "listMailboxes": listMailboxes,
+	"setState": setState, "deleteBoxNotes": deleteBoxNotes, "deleteBoxUsage": deleteBoxUsage, "deleteBox": deleteBox,
+	"lockIdle": lockIdle, "idleMailboxes": idleMailboxes, "stillIdle": stillIdle, "createDevice": createDevice,
+	"listDevices": listDevices, "heard": heard, "openStream": openStream, "closeStream": closeStream,
+	"deleteDevice": deleteDevice, "createKey": createKey, "getKey": getKey, "listKeys": listKeys, "countKeys": countKeys,
+	"revokeKey": revokeKey, "purgeKey": purgeKey, "touchKey": touchKey, "getNote": getNote, "sentNote": sentNote,
+	"sentMadeNote": sentMadeNote, "viewAdmission": viewAdmission, "lastKeySeq": lastKeySeq, "isWaiting": isWaiting,
+	"waitingNotes": waitingNotes, "sizeOf": sizeOf, "expireBox": expireBox, "lockDue": lockDue, "expireAny": expireAny,
+	"lockOld": lockOld, "forgetOld": forgetOld, "getUsage": getUsage, "forgetUsage": forgetUsage, "createCode": createCode,
+	"takeCode": takeCode, "countCodes": countCodes, "countAddressCodes": countAddressCodes, "forgetCodes": forgetCodes,
+	"addMark": addMark, "countMarks": countMarks, "countSubjectMarks": countSubjectMarks, "forgetMarks": forgetMarks,
+}
+
+// SessionForTest are the settings of every connection.
+var SessionForTest = sessionSettings
+
+func EncodeNoticesForTest(origin string, hints []relay.Hint) ([]string, error) {
+	return encodeNotices(origin, hints)
+}
+
+func DecodeNoticeForTest(origin, payload string) []relay.Hint { return decodeNotice(origin, payload) }
+
+// TranslateForTest is how an error of the database reaches callers.
+var TranslateForTest = translate
+
+const MaxNoticeForTest = maxNotice

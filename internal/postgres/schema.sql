@@ -1,0 +1,192 @@
+-- What the migrations make, as the server describes it. Rewritten by: go test ./internal/postgres -run SchemaGolden -update
+
+TABLE counters (
+    mailbox bytea NOT NULL,
+    last_seq bigint NOT NULL DEFAULT 0,
+    waiting bigint NOT NULL DEFAULT 0
+) WITH (fillfactor=50);
+TABLE devices (
+    mailbox bytea NOT NULL,
+    id bytea NOT NULL,
+    place bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+    created_at bigint NOT NULL,
+    last_seen_at bigint,
+    token_hash bytea NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    stream text COLLATE "C" NOT NULL,
+    owner boolean NOT NULL
+);
+TABLE gates (
+    name text COLLATE "C" NOT NULL
+);
+TABLE keys (
+    mailbox bytea NOT NULL,
+    id bytea NOT NULL,
+    place bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+    created_at bigint NOT NULL,
+    last_used_at bigint,
+    revoked_at bigint,
+    hash bytea NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    client text COLLATE "C" NOT NULL,
+    scope text COLLATE "C" NOT NULL,
+    kind text COLLATE "C" NOT NULL,
+    display_name text COLLATE "C" NOT NULL
+);
+TABLE mailboxes (
+    id bytea NOT NULL,
+    place bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+    person bytea NOT NULL,
+    created_at bigint NOT NULL,
+    last_seen_at bigint,
+    name text COLLATE "C" NOT NULL,
+    quiet_until text COLLATE "C" NOT NULL,
+    quiet_active boolean NOT NULL,
+    muted boolean NOT NULL
+);
+TABLE marks (
+    id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+    at bigint NOT NULL,
+    kind text COLLATE "C" NOT NULL,
+    subject text COLLATE "C" NOT NULL
+);
+TABLE notifications (
+    id bytea NOT NULL,
+    seq bigint NOT NULL,
+    key_seq bigint NOT NULL,
+    created_at bigint NOT NULL,
+    acked_at bigint,
+    displayed_at bigint,
+    spoken_at bigint,
+    replied_at bigint,
+    clip_bytes bigint NOT NULL,
+    reply_duration double precision,
+    mailbox bytea NOT NULL,
+    key bytea NOT NULL,
+    agent_id text COLLATE "C",
+    clip_type text COLLATE "C" NOT NULL,
+    reply_text text COLLATE "C" NOT NULL,
+    reply_transcript text COLLATE "C" NOT NULL,
+    reason text COLLATE "C" NOT NULL,
+    scope text COLLATE "C" NOT NULL,
+    payload bytea NOT NULL,
+    expect_reply boolean NOT NULL,
+    suppressed boolean NOT NULL,
+    waiting boolean NOT NULL GENERATED ALWAYS AS ((acked_at IS NULL) AND (displayed_at IS NULL) AND (NOT suppressed)) STORED
+);
+TABLE pair_codes (
+    hash bytea NOT NULL,
+    person bytea NOT NULL,
+    mailbox bytea,
+    created_at bigint NOT NULL,
+    expires_at bigint NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    address text COLLATE "C" NOT NULL
+);
+TABLE people (
+    id bytea NOT NULL,
+    place bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+    created_at bigint NOT NULL,
+    name text COLLATE "C" NOT NULL
+);
+TABLE usage (
+    mailbox bytea NOT NULL,
+    day text COLLATE "C" NOT NULL,
+    requests bigint NOT NULL DEFAULT 0,
+    ws_messages bigint NOT NULL DEFAULT 0,
+    notifications bigint NOT NULL DEFAULT 0,
+    poll_seconds bigint NOT NULL DEFAULT 0,
+    audio_uploads bigint NOT NULL DEFAULT 0,
+    audio_bytes bigint NOT NULL DEFAULT 0
+) WITH (fillfactor=50);
+
+CONSTRAINT counters_check ON counters CHECK (((waiting >= 0) AND (waiting <= last_seq)));
+CONSTRAINT counters_last_seq_check ON counters CHECK ((last_seq >= 0));
+CONSTRAINT counters_mailbox_fkey ON counters FOREIGN KEY (mailbox) REFERENCES mailboxes(id) ON DELETE CASCADE;
+CONSTRAINT counters_pkey ON counters PRIMARY KEY (mailbox);
+CONSTRAINT devices_created_at_check ON devices CHECK ((created_at >= 0));
+CONSTRAINT devices_id_check ON devices CHECK ((octet_length(id) = 8));
+CONSTRAINT devices_last_seen_at_check ON devices CHECK ((last_seen_at >= 0));
+CONSTRAINT devices_mailbox_fkey ON devices FOREIGN KEY (mailbox) REFERENCES mailboxes(id) ON DELETE CASCADE;
+CONSTRAINT devices_pkey ON devices PRIMARY KEY (mailbox, id);
+CONSTRAINT devices_token_hash_check ON devices CHECK ((octet_length(token_hash) = 32));
+CONSTRAINT gates_pkey ON gates PRIMARY KEY (name);
+CONSTRAINT keys_created_at_check ON keys CHECK ((created_at >= 0));
+CONSTRAINT keys_hash_check ON keys CHECK ((octet_length(hash) = 32));
+CONSTRAINT keys_id_check ON keys CHECK ((octet_length(id) = 4));
+CONSTRAINT keys_kind_check ON keys CHECK ((kind = ANY (ARRAY['static'::text, 'oauth'::text])));
+CONSTRAINT keys_last_used_at_check ON keys CHECK ((last_used_at >= 0));
+CONSTRAINT keys_mailbox_fkey ON keys FOREIGN KEY (mailbox) REFERENCES mailboxes(id) ON DELETE CASCADE;
+CONSTRAINT keys_pkey ON keys PRIMARY KEY (mailbox, id);
+CONSTRAINT keys_revoked_at_check ON keys CHECK ((revoked_at >= 0));
+CONSTRAINT mailboxes_created_at_check ON mailboxes CHECK ((created_at >= 0));
+CONSTRAINT mailboxes_id_check ON mailboxes CHECK ((octet_length(id) = 24));
+CONSTRAINT mailboxes_last_seen_at_check ON mailboxes CHECK ((last_seen_at >= 0));
+CONSTRAINT mailboxes_person_fkey ON mailboxes FOREIGN KEY (person) REFERENCES people(id);
+CONSTRAINT mailboxes_pkey ON mailboxes PRIMARY KEY (id);
+CONSTRAINT mailboxes_quiet_until_check ON mailboxes CHECK ((char_length(quiet_until) <= 40));
+CONSTRAINT marks_at_check ON marks CHECK ((at >= 0));
+CONSTRAINT marks_pkey ON marks PRIMARY KEY (id);
+CONSTRAINT notifications_acked_at_check ON notifications CHECK ((acked_at >= 0));
+CONSTRAINT notifications_check ON notifications CHECK ((suppressed = (scope <> ''::text)));
+CONSTRAINT notifications_clip_bytes_check ON notifications CHECK ((clip_bytes >= 0));
+CONSTRAINT notifications_created_at_check ON notifications CHECK ((created_at >= 0));
+CONSTRAINT notifications_displayed_at_check ON notifications CHECK ((displayed_at >= 0));
+CONSTRAINT notifications_id_check ON notifications CHECK ((octet_length(id) = 12));
+CONSTRAINT notifications_key_check ON notifications CHECK ((octet_length(key) = 4));
+CONSTRAINT notifications_key_seq_check ON notifications CHECK ((key_seq > 0));
+CONSTRAINT notifications_pkey ON notifications PRIMARY KEY (id);
+CONSTRAINT notifications_replied_at_check ON notifications CHECK ((replied_at >= 0));
+CONSTRAINT notifications_reply_duration_check ON notifications CHECK (((reply_duration >= (0)::double precision) AND (reply_duration <= (600)::double precision)));
+CONSTRAINT notifications_reply_text_check ON notifications CHECK ((char_length(reply_text) <= 4000));
+CONSTRAINT notifications_reply_transcript_check ON notifications CHECK ((char_length(reply_transcript) <= 4000));
+CONSTRAINT notifications_scope_check ON notifications CHECK ((scope = ANY (ARRAY[''::text, 'all'::text, 'speech'::text])));
+CONSTRAINT notifications_seq_check ON notifications CHECK ((seq > 0));
+CONSTRAINT notifications_spoken_at_check ON notifications CHECK ((spoken_at >= 0));
+CONSTRAINT pair_codes_created_at_check ON pair_codes CHECK ((created_at >= 0));
+CONSTRAINT pair_codes_expires_at_check ON pair_codes CHECK ((expires_at >= 0));
+CONSTRAINT pair_codes_hash_check ON pair_codes CHECK ((octet_length(hash) = 32));
+CONSTRAINT pair_codes_mailbox_fkey ON pair_codes FOREIGN KEY (mailbox) REFERENCES mailboxes(id) ON DELETE CASCADE;
+CONSTRAINT pair_codes_person_fkey ON pair_codes FOREIGN KEY (person) REFERENCES people(id) ON DELETE CASCADE;
+CONSTRAINT pair_codes_pkey ON pair_codes PRIMARY KEY (hash);
+CONSTRAINT people_created_at_check ON people CHECK ((created_at >= 0));
+CONSTRAINT people_id_check ON people CHECK ((octet_length(id) = 8));
+CONSTRAINT people_name ON people UNIQUE (name);
+CONSTRAINT people_name_check ON people CHECK ((name ~ '^[a-z0-9-]{1,32}$'::text));
+CONSTRAINT people_pkey ON people PRIMARY KEY (id);
+CONSTRAINT usage_audio_bytes_check ON usage CHECK ((audio_bytes >= 0));
+CONSTRAINT usage_audio_uploads_check ON usage CHECK ((audio_uploads >= 0));
+CONSTRAINT usage_day_check ON usage CHECK ((octet_length(day) = 10));
+CONSTRAINT usage_notifications_check ON usage CHECK ((notifications >= 0));
+CONSTRAINT usage_pkey ON usage PRIMARY KEY (mailbox, day);
+CONSTRAINT usage_poll_seconds_check ON usage CHECK ((poll_seconds >= 0));
+CONSTRAINT usage_requests_check ON usage CHECK ((requests >= 0));
+CONSTRAINT usage_ws_messages_check ON usage CHECK ((ws_messages >= 0));
+
+CREATE UNIQUE INDEX counters_pkey ON public.counters USING btree (mailbox);
+CREATE UNIQUE INDEX devices_pkey ON public.devices USING btree (mailbox, id);
+CREATE UNIQUE INDEX gates_pkey ON public.gates USING btree (name);
+CREATE UNIQUE INDEX keys_active_name ON public.keys USING btree (mailbox, name) WHERE (revoked_at IS NULL);
+CREATE UNIQUE INDEX keys_pkey ON public.keys USING btree (mailbox, id);
+CREATE INDEX mailboxes_idle ON public.mailboxes USING btree (COALESCE(last_seen_at, created_at));
+CREATE INDEX mailboxes_person ON public.mailboxes USING btree (person);
+CREATE UNIQUE INDEX mailboxes_pkey ON public.mailboxes USING btree (id);
+CREATE INDEX marks_at ON public.marks USING btree (at);
+CREATE INDEX marks_kind ON public.marks USING btree (kind, at);
+CREATE UNIQUE INDEX marks_pkey ON public.marks USING btree (id);
+CREATE INDEX marks_subject ON public.marks USING btree (kind, subject, at);
+CREATE UNIQUE INDEX notifications_agent_id ON public.notifications USING btree (mailbox, key, agent_id) WHERE (agent_id <> ''::text);
+CREATE INDEX notifications_created ON public.notifications USING btree (created_at);
+CREATE UNIQUE INDEX notifications_pkey ON public.notifications USING btree (id);
+CREATE UNIQUE INDEX notifications_sent ON public.notifications USING btree (mailbox, key, key_seq);
+CREATE UNIQUE INDEX notifications_waiting ON public.notifications USING btree (mailbox, seq) WHERE waiting;
+CREATE INDEX notifications_waiting_since ON public.notifications USING btree (created_at) WHERE waiting;
+CREATE INDEX pair_codes_expires ON public.pair_codes USING btree (expires_at);
+CREATE INDEX pair_codes_mailbox ON public.pair_codes USING btree (mailbox);
+CREATE INDEX pair_codes_person ON public.pair_codes USING btree (person);
+CREATE UNIQUE INDEX pair_codes_pkey ON public.pair_codes USING btree (hash);
+CREATE UNIQUE INDEX people_name ON public.people USING btree (name);
+CREATE UNIQUE INDEX people_pkey ON public.people USING btree (id);
+CREATE INDEX usage_day ON public.usage USING btree (day);
+CREATE UNIQUE INDEX usage_pkey ON public.usage USING btree (mailbox, day);
+
