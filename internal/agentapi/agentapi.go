@@ -167,7 +167,7 @@ const attachedFor = 2 * time.Second
 func (a *API) await(w http.ResponseWriter, r *http.Request, wait *mailbox.Wait, origin string) error {
 	out, err := wait.For(r.Context(), attachedFor)
 	if out == nil && err == nil {
-		err = web.Detach(w, func(ctx context.Context, w http.ResponseWriter) error {
+		err = web.Detach(w, r, func(ctx context.Context, w http.ResponseWriter) error {
 			defer wait.End()
 			out, err := wait.For(ctx, mailbox.MaxWait)
 			return a.writeAnswer(w, origin, out, err)

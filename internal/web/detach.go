@@ -27,10 +27,11 @@ const answerWithin = 10 * time.Second
 // context ends when the client hangs up. The connection closes behind the answer, and the client, told so, opens
 // another for its next request.
 //
-// ErrAttached means that nothing was done and the caller has to wait in place, as under HTTP/2.
-func Detach(w http.ResponseWriter, answer func(ctx context.Context, w http.ResponseWriter) error) error {
+// ErrAttached means that nothing was done and the caller has to wait in place, as under HTTP/2, and for HEAD, whose
+// answer must leave its body out.
+func Detach(w http.ResponseWriter, r *http.Request, answer func(ctx context.Context, w http.ResponseWriter) error) error {
 	rec, ok := w.(*recorder)
-	if !ok {
+	if !ok || r.Method == http.MethodHead {
 		return ErrAttached
 	}
 	header := rec.Header().Clone()
