@@ -110,6 +110,21 @@ func TestSpeakShapes(t *testing.T) {
 	}
 }
 
+func TestOverride(t *testing.T) {
+	n := Notification{Title: "T", Tags: []string{"a"}, ExpectReply: true}
+	err := n.Override(ExtraField{"title": jsontext.Value(`"U"`), "tags": jsontext.Value(`null`), "speak": jsontext.Value(`"x"`), "later": jsontext.Value(`[1]`)})
+	want := Notification{Title: "U", ExpectReply: true, Speak: &Speak{Text: "x"}, Extra: ExtraField{"later": jsontext.Value(`[1]`)}}
+	if diff := cmp.Diff(want, n); err != nil || diff != "" {
+		t.Errorf("Override: %v (-want +got):\n%s", err, diff)
+	}
+	if _, err := json.Marshal(n); err != nil {
+		t.Errorf("cannot be written: %v", err)
+	}
+	if err := n.Override(ExtraField{"title": jsontext.Value(`5`)}); err == nil || !strings.Contains(err.Error(), "title") {
+		t.Errorf("a number for a title = %v", err)
+	}
+}
+
 // answers is a relay of one notification in virtual time: each poll lasts and yields what its step says.
 type answers struct {
 	t     *testing.T

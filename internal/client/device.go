@@ -15,10 +15,10 @@ type Health struct {
 	Dev     bool   `json:"dev,omitzero"`
 }
 
-// Health asks whether a relay answers at the address.
-func (r *Relay) Health(ctx context.Context) (out Health, err error) {
-	err = r.do(ctx, call{method: http.MethodGet, path: "/health", repeatable: true}, &out)
-	return out, err
+// Health asks whether a relay answers at the address. date is what the answer says the time is; zero when it does not.
+func (r *Relay) Health(ctx context.Context) (out Health, date time.Time, err error) {
+	err = r.do(ctx, call{method: http.MethodGet, path: "/health", repeatable: true, date: &date}, &out)
+	return out, date, err
 }
 
 // PairingCode is typed on the device that is to be paired. It works once.

@@ -232,6 +232,15 @@ func (d *Device) dial(ctx context.Context) (*websocket.Conn, error) {
 	return nil, e
 }
 
+// ProbeStream opens a stream and closes it again. It takes the place of a stream that this device has open.
+func (d *Device) ProbeStream(ctx context.Context) error {
+	conn, err := d.dial(ctx)
+	if err != nil {
+		return err
+	}
+	return conn.Close(websocket.StatusNormalClosure, "")
+}
+
 func (l *Line) read(ctx context.Context, conn *websocket.Conn) error {
 	for {
 		kind, text, err := conn.Read(ctx)

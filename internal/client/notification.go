@@ -3,6 +3,9 @@ package client
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"maps"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -90,5 +93,31 @@ func (s *Speak) UnmarshalJSON(data []byte) error {
 		return err
 	}
 	*s = Speak{Text: o.Text, Voice: o.Voice, Lang: o.Lang, Speed: o.Speed}
+	return nil
+}
+
+// Override replaces fields by JSON values, by their wire names; names without a field go to Extra. A value that does not
+// fit its field is an error that names it.
+func (n *Notification) Override(values ExtraField) error {
+	whole, err := json.Marshal(n)
+	if err != nil {
+		return err
+	}
+	var fields ExtraField
+	if err := json.Unmarshal(whole, &fields); err != nil {
+		return err
+	}
+	maps.Copy(fields, values)
+	if whole, err = json.Marshal(fields); err != nil {
+		return err
+	}
+	var out Notification
+	if err := json.Unmarshal(whole, &out); err != nil {
+		if e, ok := errors.AsType[*json.SemanticError](err); ok {
+			return fmt.Errorf("the field %s does not take a JSON %s", strings.TrimPrefix(string(e.JSONPointer), "/"), e.JSONKind)
+		}
+		return err
+	}
+	*n = out
 	return nil
 }

@@ -116,6 +116,7 @@ type call struct {
 	kind         string
 	repeatable   bool          // a lost answer may be asked for again
 	within       time.Duration // for one attempt; 0 means answerWithin
+	date         *time.Time    // where to put the Date header; nil when nobody asks
 }
 
 // do sends c, again where retryDelay says so, and decodes a 2xx answer into out (nil ignores it).
@@ -171,6 +172,9 @@ func (r *Relay) try(ctx context.Context, c call, body []byte, out any) error {
 	}
 	defer resp.Body.Close()
 	data, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	if c.date != nil {
+		*c.date, _ = http.ParseTime(resp.Header.Get("Date"))
+	}
 	switch {
 	case err != nil:
 		return r.unreachable(err)

@@ -151,7 +151,7 @@ func TestNewJudgesTheAddress(t *testing.T) {
 func TestErrorsAreReadWhole(t *testing.T) {
 	answer := `{"error":"rate_limited","message":"too fast","fields":["a"],"retryAfterSeconds":90}`
 	r := fake(t, exchange{method: "GET", path: "/health", status: 429, answer: answer, reply: map[string]string{"Retry-After": "60"}})
-	_, err := r.Health(t.Context())
+	_, _, err := r.Health(t.Context())
 	want := &Error{Status: 429, Code: "rate_limited", Message: "too fast", Fields: []string{"a"}, RetryAfter: 90 * time.Second}
 	got, _ := errors.AsType[*Error](err)
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -170,7 +170,7 @@ func TestForeignAnswersAreSaidToBeForeign(t *testing.T) {
 		"more than 1048576 bytes":                     {status: 200, answer: strings.Repeat("x", maxAnswer+1)},
 	} {
 		x.method, x.path = "GET", "/health"
-		_, err := fake(t, x).Health(t.Context())
+		_, _, err := fake(t, x).Health(t.Context())
 		if err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("error = %v, want one that says %q", err, name)
 		}
@@ -180,11 +180,11 @@ func TestForeignAnswersAreSaidToBeForeign(t *testing.T) {
 func TestOnlyRepeatableCallsAreRepeated(t *testing.T) {
 	lost := exchange{method: "GET", path: "/health", drop: true}
 	found := exchange{method: "GET", path: "/health", status: 200, answer: `{"ok":true,"service":"herald-relay"}`}
-	h, err := fake(t, lost, lost, found).Health(t.Context())
-	if err != nil || !h.OK {
-		t.Errorf("Health = %+v, %v after two lost answers", h, err)
+	h, date, err := fake(t, lost, lost, found).Health(t.Context())
+	if err != nil || !h.OK || time.Since(date).Abs() > time.Minute {
+		t.Errorf("Health = %+v, %v, %v after two lost answers", h, date, err)
 	}
-	_, err = fake(t, lost, lost, lost).Health(t.Context())
+	_, _, err = fake(t, lost, lost, lost).Health(t.Context())
 	if !isUnreachable(err) {
 		t.Errorf("error = %v, want Unreachable", err)
 	}

@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 )
 
-// secretFile is where the embedded default keeps RELAY_SECRET in its data directory.
-const secretFile = "relay.secret"
+// SecretFile is where the embedded default keeps RELAY_SECRET in its data directory.
+const SecretFile = "relay.secret"
 
 // Secrets returns the RELAY_SECRET kept in dataDir and makes it on the first call, the directory included: 32 random
 // bytes in hex, in a file of mode 0600 in a directory of mode 0700. created tells that it is new.
@@ -22,7 +22,7 @@ func Secrets(dataDir string) (secret Secret, created bool, err error) {
 	if err := os.MkdirAll(dataDir, 0o700); err != nil {
 		return "", false, fmt.Errorf("make the data directory: %w; name a directory you may write with --data", err)
 	}
-	path := filepath.Join(dataDir, secretFile)
+	path := filepath.Join(dataDir, SecretFile)
 	text, err := readSecretFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if created, err = createSecret(dataDir, path); err == nil {
@@ -42,7 +42,7 @@ func Secrets(dataDir string) (secret Secret, created bool, err error) {
 func createSecret(dir, path string) (created bool, err error) {
 	var secret [32]byte
 	rand.Read(secret[:])
-	aside, err := os.CreateTemp(dir, secretFile+".*") // mode 0600
+	aside, err := os.CreateTemp(dir, SecretFile+".*") // mode 0600
 	if err != nil {
 		return false, err
 	}

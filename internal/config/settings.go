@@ -74,7 +74,7 @@ func elsewhere(key string) bool {
 }
 
 // ClientKeys are the variables of the commands that talk to a relay. Serving ignores them.
-var ClientKeys = []string{"HERALD_URL", "HERALD_KEY", "HERALD_STATE"}
+var ClientKeys = []string{"HERALD_RELAY", "HERALD_KEY", "HERALD_KEY_FILE", "HERALD_PROFILE"}
 
 // suggest is the hint for an unknown key.
 func suggest(key string) string {

@@ -174,7 +174,7 @@ func (l *Listener) show(n *client.Notified, now time.Time) error {
 	number := fmt.Sprintf("#%d", l.Desk.Put(n.ID, screen.Line(n.Payload.Title), expects))
 	hint := ""
 	if expects {
-		hint = "reply: " + l.hint(number)
+		hint = l.hint(number)
 	}
 	text := card(n, number, hint, l.opt.Columns(), l.opt.Style, now)
 	if l.opt.Keys != nil && rings(&n.Payload) {
@@ -194,7 +194,7 @@ func (l *Listener) show(n *client.Notified, now time.Time) error {
 func (l *Listener) hint(number string) string {
 	switch {
 	case l.opt.Keys == nil:
-		return "expected"
+		return "a reply is expected"
 	case len(l.Desk.Open()) > 1:
 		return "type " + number + " and your answer"
 	}
