@@ -47,6 +47,9 @@ const (
 	silentClosed = 33 * time.Minute
 	// heardEvery is how often signs of life reach the store at most.
 	heardEvery = time.Minute
+	// goodbyeWithin is how long a device may take to be told why its stream ends and to say goodbye in turn; then the
+	// connection is cut, so that a sleeping laptop holds up neither a stop nor the stream that replaces this one.
+	goodbyeWithin = 3 * time.Second
 	// pumpBatch bounds the notifications held in memory for one stream.
 	pumpBatch = 4
 	// hintsMax bounds the ids of each kind that wait for one stream's attention; more are dropped.
@@ -57,8 +60,9 @@ const (
 // writes, only while there is something to write. A stream that the same device opens later replaces it (close code
 // 4000); one whose device was unpaired closes with 4001.
 type stream struct {
-	api     *API // set once, as the next four
+	api     *API // set once, as the next five
 	conn    *websocket.Conn
+	line    net.Conn // below conn
 	id      string
 	mailbox relay.MailboxID
 	device  relay.DeviceID
@@ -142,7 +146,8 @@ func (a *API) open(w http.ResponseWriter, r *http.Request, p credential.Principa
 	}
 	s := &stream{api: a, mailbox: p.Mailbox, device: p.Device, id: id, persisted: now.UnixMilli()}
 	s.heard.Store(now.UnixMilli())
-	conn, err := websocket.Accept(smallBuffers{w}, r, &websocket.AcceptOptions{
+	hijacker := &smallBuffers{ResponseWriter: w}
+	conn, err := websocket.Accept(hijacker, r, &websocket.AcceptOptions{
 		InsecureSkipVerify: true, // a bearer token is no ambient authority: no page can lend it
 		CompressionMode:    websocket.CompressionDisabled,
 	})
@@ -150,7 +155,7 @@ func (a *API) open(w http.ResponseWriter, r *http.Request, p credential.Principa
 		s.forget()
 		return nil, fault.InvalidRequest("", "the WebSocket handshake failed").Because(err)
 	}
-	s.conn = conn
+	s.conn, s.line = conn, hijacker.line
 	conn.SetReadLimit(-1) // what is too long is read past, not kept
 	if err := s.write(welcome(a.Mailbox.Limits.QueueTTL)); err != nil {
 		s.forget()
@@ -161,17 +166,21 @@ func (a *API) open(w http.ResponseWriter, r *http.Request, p credential.Principa
 }
 
 // smallBuffers gives a hijacked connection buffers of its own size: the server's are eight times what an idle stream
-// needs.
-type smallBuffers struct{ http.ResponseWriter }
+// needs. It remembers the connection.
+type smallBuffers struct {
+	http.ResponseWriter
+	line net.Conn
+}
 
 const hijackBuffer = 512
 
 // Hijack takes the connection over with what the client has already sent.
-func (w smallBuffers) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+func (w *smallBuffers) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, rw, err := http.NewResponseController(w.ResponseWriter).Hijack()
 	if err != nil {
 		return nil, nil, err
 	}
+	w.line = conn
 	early := make([]byte, rw.Reader.Buffered())
 	if _, err := io.ReadFull(rw.Reader, early); err != nil {
 		return nil, nil, err
@@ -354,7 +363,11 @@ func (s *stream) close(why string, code websocket.StatusCode, reason string) {
 		return
 	}
 	s.closing, s.why = true, why
-	s.api.streams.Go(func() { _ = s.conn.Close(code, reason) }) // fails only when the device is gone already
+	s.api.streams.Go(func() {
+		cut := time.AfterFunc(goodbyeWithin, func() { _ = s.line.Close() })
+		defer cut.Stop()
+		_ = s.conn.Close(code, reason) // fails only when the device is gone already
+	})
 }
 
 // CloseAll ends every stream of this process because the relay stops.
