@@ -78,7 +78,8 @@ func roundTrip(h http.Handler, req *http.Request) (*http.Response, error) {
 		}
 		_ = req.Body.Close() // read whole
 	}
-	in := req.Clone(req.Context())
+	ctx, cancel := context.WithCancel(req.Context())
+	in := req.Clone(ctx)
 	in.RequestURI, in.Host, in.RemoteAddr = req.URL.RequestURI(), req.URL.Host, "192.0.2.1:1"
 	in.Header = http.Header{}
 	for name, values := range req.Header { // as a server reads them, however the client spelled them
@@ -86,57 +87,78 @@ func roundTrip(h http.Handler, req *http.Request) (*http.Response, error) {
 		in.Header[name] = append(in.Header[name], values...)
 	}
 	in.Body, in.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
-	answered := make(chan *answer, 1)
-	go func() { answered <- serve(h, in) }() // ends with the handler, which sees the request's context
+	a := &answer{header: http.Header{}, begun: make(chan struct{})}
+	var out *io.PipeReader
+	out, a.out = io.Pipe()
+	context.AfterFunc(ctx, func() { _ = out.CloseWithError(context.Cause(ctx)) })
+	go a.serve(h, in) // ends with the handler, which sees the request's context
 	select {
-	case a := <-answered:
-		return a.response(req)
-	case <-req.Context().Done():
+	case <-a.begun:
+	case <-ctx.Done():
+		cancel()
 		return nil, context.Cause(req.Context())
 	}
+	if a.broken {
+		cancel()
+		return nil, errors.Join(&net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}, io.ErrUnexpectedEOF)
+	}
+	return &http.Response{Status: http.StatusText(a.status), StatusCode: a.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: a.sent, Body: &reading{out, cancel}, ContentLength: -1, Request: req}, nil
+}
+
+// reading is a response's body; closing it is leaving.
+type reading struct {
+	*io.PipeReader
+	leave context.CancelFunc
+}
+
+func (r *reading) Close() error {
+	r.leave()
+	return r.PipeReader.Close()
+}
+
+// answer is what a handler writes, as it writes it.
+type answer struct {
+	header, sent http.Header
+	status       int
+	out          *io.PipeWriter
+	broken       bool          // before anything was written
+	begun        chan struct{} // closed once status and header, or broken, are set
 }
 
 // serve runs a handler. One that panics with http.ErrAbortHandler broke the connection.
-func serve(h http.Handler, req *http.Request) (a *answer) {
-	a = &answer{header: http.Header{}}
+func (a *answer) serve(h http.Handler, req *http.Request) {
 	defer func() {
-		if p := recover(); p != nil {
-			if p != http.ErrAbortHandler {
-				panic(p)
-			}
-			a.broken = true
+		p := recover()
+		if p != nil && p != http.ErrAbortHandler {
+			panic(p)
 		}
+		if a.broken = p != nil && a.status == 0; a.broken {
+			close(a.begun)
+		}
+		if p != nil {
+			_ = a.out.CloseWithError(io.ErrUnexpectedEOF)
+			return
+		}
+		a.WriteHeader(http.StatusOK)
+		_ = a.out.Close()
 	}()
 	h.ServeHTTP(a, req)
-	return a
-}
-
-// answer collects what a handler writes.
-type answer struct {
-	header http.Header
-	status int
-	body   bytes.Buffer
-	broken bool
 }
 
 func (a *answer) Header() http.Header { return a.header }
 
 func (a *answer) WriteHeader(status int) {
 	if a.status == 0 {
-		a.status = status
+		a.status, a.sent = status, a.header.Clone()
+		close(a.begun)
 	}
 }
 
 func (a *answer) Write(b []byte) (int, error) {
 	a.WriteHeader(http.StatusOK)
-	return a.body.Write(b)
+	return a.out.Write(b)
 }
 
-func (a *answer) response(req *http.Request) (*http.Response, error) {
-	if a.broken {
-		return nil, errors.Join(&net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}, io.ErrUnexpectedEOF)
-	}
-	a.WriteHeader(http.StatusOK)
-	return &http.Response{Status: http.StatusText(a.status), StatusCode: a.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: a.header, Body: io.NopCloser(&a.body), ContentLength: int64(a.body.Len()), Request: req}, nil
-}
+// Flush sends what was written, which every Write does here.
+func (a *answer) Flush() { a.WriteHeader(http.StatusOK) }
