@@ -21,7 +21,7 @@ var placeholders = strings.NewReplacer(
 	`<r>`, `r_[0-9a-f]{24}`, `<n>`, `n_[0-9a-f]{24}`,
 	`<hex8>`, `[0-9a-f]{8}`, `<hex16>`, `[0-9a-f]{16}`, `<hex48>`, `[0-9a-f]{48}`, `<hex64>`, `[0-9a-f]{64}`,
 	`<code>`, `[A-HJKMNP-Z2-9]{4}-[A-HJKMNP-Z2-9]{4}`,
-	`<int>`, `[0-9]+`,
+	`<int>`, `[0-9]+`, `<rest>`, `.*`,
 )
 
 // devMatch holds bytes of the wire against a template, letter for letter but for its placeholders.
