@@ -61,16 +61,10 @@ func TestWhatWasAcknowledgedSurvivesBeingKilled(t *testing.T) {
 	for round := range rounds {
 		s := serve(t, dir, plenty...)
 		s.verify(known.some(200), key)
-		ctx, cancel := context.WithCancel(t.Context())
-		var load sync.WaitGroup
-		for worker := range 6 {
-			load.Go(func() { s.send(ctx, known, key, fmt.Sprintf("round-%d-%d", round, worker)) })
-		}
-		load.Go(func() { s.answer(ctx, known, device) })
+		stop := s.load(known, device, key, fmt.Sprintf("round-%d", round))
 		time.Sleep(time.Duration(20+rand.IntN(150)) * time.Millisecond)
 		s.kill()
-		cancel()
-		load.Wait()
+		stop()
 	}
 	last := serve(t, dir, plenty...)
 	all := known.some(1 << 20)
@@ -81,6 +75,20 @@ func TestWhatWasAcknowledgedSurvivesBeingKilled(t *testing.T) {
 	last.verify(all, key)
 	last.noneTwice(all, device, key)
 	last.stop(10 * time.Second)
+}
+
+// load has agents and a device at work until the process dies, or until stop is called, which waits for their end.
+func (s *server) load(known *book, device, key, prefix string) (stop func()) {
+	ctx, cancel := context.WithCancel(s.t.Context())
+	var workers sync.WaitGroup
+	for worker := range 6 {
+		workers.Go(func() { s.send(ctx, known, key, fmt.Sprintf("%s-%d", prefix, worker)) })
+	}
+	workers.Go(func() { s.answer(ctx, known, device) })
+	return func() {
+		cancel()
+		workers.Wait()
+	}
 }
 
 // send sends notifications until the relay dies, and books what was acknowledged.
@@ -146,7 +154,7 @@ func (s *server) verify(facts []fact, key string) {
 		status, got, err := s.call(s.t.Context(), "GET", "/v1/receipts/"+f.id, key, nil)
 		for err == nil && status == http.StatusTooManyRequests { // 600 reads in ten minutes: a restart forgives
 			s.kill()
-			again := serve(s.t, s.dir, plenty...)
+			again := serve(s.t, s.dir, s.env...)
 			s.cmd, s.URL, s.done = again.cmd, again.URL, again.done
 			status, got, err = s.call(s.t.Context(), "GET", "/v1/receipts/"+f.id, key, nil)
 		}
