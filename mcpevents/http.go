@@ -22,7 +22,7 @@ type Authenticate func(r *http.Request) (Caller, error)
 // Handler is the MCP endpoint of a server that has no SDK: JSON-RPC over HTTP, in the revision without sessions and, as
 // far as it goes without them, in older ones.
 type Handler struct {
-	*endpoint
+	*Endpoint
 	authenticate Authenticate
 }
 
@@ -30,7 +30,7 @@ type Handler struct {
 // size, form and headers; it does not limit rates, nor look at Origin: wrap it with middleware that does, and exempt
 // events/stream from limits on concurrent requests.
 func NewHandler(s *Server, authenticate Authenticate, opts *HandlerOptions) *Handler {
-	return &Handler{newEndpoint(s, opts), authenticate}
+	return &Handler{NewEndpoint(s, opts), authenticate}
 }
 
 // ServeHTTP answers one message.

@@ -124,14 +124,16 @@ func unknownRevision(requested string) *Error {
 	return e.with("supported", revisions).with("requested", shown(requested))
 }
 
-// endpoint answers messages, whatever carries them.
-type endpoint struct {
+// Endpoint answers JSON-RPC messages, whatever carries them. Handler and ServePipe are made of it; use it for a transport
+// of your own.
+type Endpoint struct {
 	*Server
 	opts HandlerOptions
 }
 
-func newEndpoint(s *Server, opts *HandlerOptions) *endpoint {
-	e := &endpoint{Server: s}
+// NewEndpoint returns the endpoint of a server. Nil options offer events only.
+func NewEndpoint(s *Server, opts *HandlerOptions) *Endpoint {
+	e := &Endpoint{Server: s}
 	if opts != nil {
 		e.opts = *opts
 	}
@@ -145,7 +147,7 @@ func (m *message) request(c Caller) Request {
 }
 
 // call answers every method but those that stream.
-func (e *endpoint) call(ctx context.Context, m *message, c Caller) (json.RawMessage, error) {
+func (e *Endpoint) call(ctx context.Context, m *message, c Caller) (json.RawMessage, error) {
 	if err := e.mayCall(m); err != nil {
 		return nil, err
 	}
@@ -172,7 +174,7 @@ func (e *endpoint) call(ctx context.Context, m *message, c Caller) (json.RawMess
 }
 
 // mayCall tells the methods of the two kinds of client apart.
-func (e *endpoint) mayCall(m *message) error {
+func (e *Endpoint) mayCall(m *message) error {
 	modernOnly := m.method == "server/discover" || m.method == "subscriptions/listen" ||
 		(e.opts.ModernOnly && slices.Contains(Methods(), m.method))
 	if (modernOnly && !m.modern()) || (m.method == "initialize" && m.modern()) {
@@ -181,7 +183,7 @@ func (e *endpoint) mayCall(m *message) error {
 	return nil
 }
 
-func (e *endpoint) capabilities() map[string]any {
+func (e *Endpoint) capabilities() map[string]any {
 	all := map[string]any{}
 	for name, value := range e.opts.Capabilities {
 		all[name] = value
@@ -190,7 +192,7 @@ func (e *endpoint) capabilities() map[string]any {
 	return all
 }
 
-func (e *endpoint) discover() map[string]any {
+func (e *Endpoint) discover() map[string]any {
 	result := map[string]any{"supportedVersions": revisions, "capabilities": e.capabilities(), "serverInfo": e.opts.Info,
 		"ttlMs": 3_600_000, "cacheScope": "public"}
 	if e.opts.Instructions != "" {
@@ -199,7 +201,7 @@ func (e *endpoint) discover() map[string]any {
 	return result
 }
 
-func (e *endpoint) initialize(params json.RawMessage) map[string]any {
+func (e *Endpoint) initialize(params json.RawMessage) map[string]any {
 	version := revisions[1]
 	if m, err := readMembers(params, "params"); err == nil {
 		if asked, err := m.text("protocolVersion"); err == nil && slices.Contains(revisions[1:], asked) {
@@ -214,7 +216,7 @@ func (e *endpoint) initialize(params json.RawMessage) map[string]any {
 }
 
 // complete adds to a result what the modern revision wants of every one.
-func (e *endpoint) complete(m *message, result json.RawMessage) json.RawMessage {
+func (e *Endpoint) complete(m *message, result json.RawMessage) json.RawMessage {
 	if !m.modern() {
 		return result
 	}
@@ -239,7 +241,7 @@ type response struct {
 	Error   *Wire           `json:"error,omitempty"`
 }
 
-func (e *endpoint) respond(m *message, result json.RawMessage, err error) response {
+func (e *Endpoint) respond(m *message, result json.RawMessage, err error) response {
 	r := response{JSONRPC: "2.0", ID: m.id}
 	if len(r.ID) == 0 {
 		r.ID = json.RawMessage("null")
@@ -256,13 +258,48 @@ func (e *endpoint) respond(m *message, result json.RawMessage, err error) respon
 	return r
 }
 
+// Answer serves one message from a caller. send is called, never concurrently, for each notification that belongs to it.
+// It returns the response to send, or nil for a message that gets none: a notification, or a call that ended with ctx.
+func (e *Endpoint) Answer(ctx context.Context, raw []byte, c Caller, send func(notification []byte) error) (response []byte) {
+	m, err := readMessage(raw)
+	if err == nil && m.id != nil {
+		err = m.checkRevision()
+	}
+	switch {
+	case err != nil:
+		return wireJSON(e.respond(&m, nil, err))
+	case m.id == nil:
+		return nil
+	}
+	return e.answer(ctx, &m, c, send)
+}
+
+func (e *Endpoint) answer(ctx context.Context, m *message, c Caller, send func([]byte) error) []byte {
+	var result json.RawMessage
+	var err error
+	if m.streams() {
+		result, err = e.stream(ctx, m, c, func(n Notification) error {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			return send(wireJSON(n))
+		})
+	} else {
+		result, err = e.call(ctx, m, c)
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	return wireJSON(e.respond(m, result, err))
+}
+
 // streams reports whether a method is answered by a stream of messages.
 func (m *message) streams() bool {
 	return m.method == MethodStream || m.method == "subscriptions/listen"
 }
 
 // stream answers a method that streams. Until it has sent something, an error is the whole answer.
-func (e *endpoint) stream(ctx context.Context, m *message, c Caller, send func(Notification) error) (json.RawMessage, error) {
+func (e *Endpoint) stream(ctx context.Context, m *message, c Caller, send func(Notification) error) (json.RawMessage, error) {
 	if err := e.mayCall(m); err != nil {
 		return nil, err
 	}
@@ -273,7 +310,7 @@ func (e *endpoint) stream(ctx context.Context, m *message, c Caller, send func(N
 }
 
 // listen serves subscriptions/listen for the one thing this library has to tell on it.
-func (e *endpoint) listen(ctx context.Context, m *message, send func(Notification) error) error {
+func (e *Endpoint) listen(ctx context.Context, m *message, send func(Notification) error) error {
 	params, err := readMembers(m.params, "params")
 	if err != nil {
 		return err

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"sync"
 )
@@ -18,7 +17,7 @@ const maxCalls = 64
 func ServePipe(ctx context.Context, s *Server, in io.Reader, out io.Writer, c Caller, opts *HandlerOptions) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	p := &pipe{endpoint: newEndpoint(s, opts), caller: c, out: out, broken: cancel, calls: map[string]context.CancelFunc{},
+	p := &pipe{Endpoint: NewEndpoint(s, opts), caller: c, out: out, broken: cancel, calls: map[string]context.CancelFunc{},
 		room: make(chan struct{}, maxCalls)}
 	lines := bufio.NewScanner(in)
 	lines.Buffer(make([]byte, 0, 4096), maxRequest)
@@ -38,7 +37,7 @@ func ServePipe(ctx context.Context, s *Server, in io.Reader, out io.Writer, c Ca
 
 // pipe is one client on a pair of streams.
 type pipe struct {
-	*endpoint
+	*Endpoint
 	caller Caller
 	broken context.CancelCauseFunc
 	under  sync.WaitGroup
@@ -93,26 +92,11 @@ func (p *pipe) begin(ctx context.Context, m message) {
 		defer p.end(key, cancel)
 		if !m.streams() {
 			defer func() { <-p.room }()
-			result, err := p.call(ctx, &m, p.caller)
-			p.answer(ctx, &m, result, err)
-			return
 		}
-		result, err := p.stream(ctx, &m, p.caller, func(n Notification) error {
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			return p.send(wireJSON(n))
-		})
-		p.answer(ctx, &m, result, err)
+		if answer := p.answer(ctx, &m, p.caller, p.send); answer != nil {
+			_ = p.send(answer) // send has told of a broken pipe
+		}
 	})
-}
-
-// answer sends the response, unless the call was cancelled.
-func (p *pipe) answer(ctx context.Context, m *message, result json.RawMessage, err error) {
-	if ctx.Err() != nil || errors.Is(err, context.Canceled) {
-		return
-	}
-	_ = p.send(wireJSON(p.respond(m, result, err))) // send has told of a broken pipe
 }
 
 func (p *pipe) end(key string, cancel context.CancelFunc) {
