@@ -222,7 +222,12 @@ func (d *dispatcher) collect() {
 // drain ends a run: attempts under way get the grace period, then are cut off, and what came of them is stored.
 func (d *dispatcher) drain(ctx context.Context, cutOff func()) {
 	finished := make(chan struct{})
-	go func() { d.workers.Wait(); close(finished) }() // ends with the workers, which end by cutOff
+	var watcher sync.WaitGroup // ends with the workers, which end by cutOff
+	defer watcher.Wait()
+	watcher.Go(func() {
+		d.workers.Wait()
+		close(finished)
+	})
 	grace := time.NewTimer(d.opts.Engine.Grace)
 	defer grace.Stop()
 	select {

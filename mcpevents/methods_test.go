@@ -307,7 +307,7 @@ func TestProbesOfOneHostAreLimited(t *testing.T) {
 			return err
 		}
 		wantError(t, try(), mcpevents.DialectSketch, -32013, map[string]any{"limit": "verifications"})
-		time.Sleep(20 * time.Second)
+		after(20 * time.Second)
 		if err := try(); err != nil {
 			t.Errorf("after a third of a minute: %v", err)
 		}
@@ -361,12 +361,12 @@ func TestRecheckAsksAgainWhenTheProofIsOld(t *testing.T) {
 	bubble(t, mcpevents.Ledger(), func(w *world) {
 		r := w.receiver()
 		w.subscribe()
-		time.Sleep(23 * time.Hour)
+		after(23 * time.Hour)
 		w.subscribe()
 		if n := len(r.Verifications()); n != 1 {
 			t.Errorf("%d challenges within a day, want 1", n)
 		}
-		time.Sleep(2 * time.Hour)
+		after(2 * time.Hour)
 		w.subscribe()
 		if n := len(r.Verifications()); n != 2 {
 			t.Errorf("%d challenges after a day, want 2", n)

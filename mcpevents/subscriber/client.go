@@ -41,7 +41,7 @@ const (
 
 // ClientOptions are what a Client can do without.
 type ClientOptions struct {
-	// HTTP makes the requests; it must have no overall timeout if streams are to last. Nil is http.DefaultClient.
+	// HTTP makes the requests; it must have no overall timeout if streams are to last. Nil is a plain one.
 	HTTP *http.Client
 	// Authorize adds a credential to each request. Nil adds none.
 	Authorize func(ctx context.Context, h http.Header) error
@@ -68,7 +68,7 @@ func Dial(url string, opts *ClientOptions) *Client {
 		c.opts = *opts
 	}
 	if c.opts.HTTP == nil {
-		c.opts.HTTP = http.DefaultClient
+		c.opts.HTTP = &http.Client{}
 	}
 	if c.opts.Dialect == "" {
 		c.opts.Dialect = mcpevents.DialectSEP
