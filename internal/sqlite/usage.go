@@ -58,9 +58,11 @@ func (t *tx) turnDay(b *box, day string) error {
 	if b.day == day {
 		return nil
 	}
-	const put = `UPDATE usage SET notifications = ? WHERE mailbox = ? AND day = ?`
-	if _, err := t.change(put).Int(b.notified).Int(b.n).Text(b.day).Exec(); err != nil {
-		return t.fail("store a day's notifications", err)
+	if b.day != "" {
+		const put = `UPDATE usage SET notifications = ? WHERE mailbox = ? AND day = ?`
+		if _, err := t.change(put).Int(b.notified).Int(b.n).Text(b.day).Exec(); err != nil {
+			return t.fail("store a day's notifications", err)
+		}
 	}
 	n, err := t.notified(b, day)
 	if err != nil {

@@ -3,6 +3,9 @@
 // It calls the library of modernc.org/sqlite directly instead of through database/sql, because the relay lives on its
 // one writing connection: a row read costs a quarter, a row written half, and nothing allocates but what is kept.
 //
+// The library is C translated to Go, and so is the shape of what this package calls; its version and that of
+// modernc.org/libc belong together, as the go.mod of modernc.org/sqlite says.
+//
 // A Conn belongs to one goroutine at a time. Statements are prepared once, on first use, and kept until Close. SQL is
 // never made at run time, so their number is bounded by the program's text.
 package native
