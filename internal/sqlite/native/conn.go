@@ -12,6 +12,8 @@ package native
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 	"unsafe"
 
@@ -119,6 +121,9 @@ func (c *Conn) compile(sql string) (*Stmt, error) {
 	handle := *at[uintptr](c.out)
 	return &Stmt{c: c, sql: sql, handle: handle, params: sqlite3.Xsqlite3_bind_parameter_count(c.tls, handle)}, nil
 }
+
+// Prepared lists the statements that have been prepared.
+func (c *Conn) Prepared() []string { return slices.Collect(maps.Keys(c.stmts)) }
 
 // Exec runs one statement without arguments or results.
 func (c *Conn) Exec(sql string) error {

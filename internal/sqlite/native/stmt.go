@@ -29,6 +29,9 @@ func (c *Conn) Failed(err error) *Stmt { return &Stmt{c: c, err: err} }
 
 func (s *Stmt) begin() { s.arg, s.rc, s.used = 0, 0, 0 }
 
+// Params returns how many arguments the statement takes.
+func (s *Stmt) Params() int { return int(s.params) }
+
 func (s *Stmt) bound(rc int32) *Stmt {
 	if s.rc == sqlite3.SQLITE_OK {
 		s.rc = rc
