@@ -1,7 +1,9 @@
 package mcpevents
 
 import (
+	"context"
 	"errors"
+	"log/slog"
 
 	"github.com/herald-relay/herald/mcpevents/driver"
 )
@@ -86,13 +88,20 @@ func (s *Server) report(done settled) {
 
 func (s *Server) reportAttempt(r *result, held bool) {
 	l := &r.lease
-	s.log.Info("attempt", "subscription", l.Subscription.ID, "event_type", l.Event.Name, "sequence", l.Delivery.Sequence,
-		"host", l.Subscription.Host, "attempt", l.Delivery.Attempts+1, "status", r.outcome.Status,
-		"category", string(r.category), "verdict", string(r.verdict), "elapsed_ms", r.outcome.Elapsed.Milliseconds())
+	if s.log.Enabled(context.Background(), slog.LevelInfo) {
+		s.logAttempt(r)
+	}
 	s.watch.Attempted(AttemptReport{Subscription: l.Subscription, Event: l.Event, Tries: l.Delivery.Tries + 1,
 		Outcome: r.outcome, Verdict: r.verdict, Category: r.category, State: r.settlement.State, Next: r.settlement.Due,
 		Waited: r.ended.Sub(l.Delivery.Queued), Stale: !held})
 	if l.Subscription.Gap && r.verdict == Done {
 		s.postGap(l.Subscription)
 	}
+}
+
+func (s *Server) logAttempt(r *result) {
+	l := &r.lease
+	s.log.Info("attempt", "subscription", l.Subscription.ID, "event_type", l.Event.Name, "sequence", l.Delivery.Sequence,
+		"host", l.Subscription.Host, "attempt", l.Delivery.Attempts+1, "status", r.outcome.Status,
+		"category", string(r.category), "verdict", string(r.verdict), "elapsed_ms", r.outcome.Elapsed.Milliseconds())
 }
