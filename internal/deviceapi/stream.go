@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/base64"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"strings"
@@ -47,6 +48,8 @@ const (
 	silentClosed = 33 * time.Minute
 	// heardEvery is how often signs of life reach the store at most.
 	heardEvery = time.Minute
+	// storeRetry is about how long a stream leaves the store alone that could not tell it what waits.
+	storeRetry = 2 * time.Second
 	// goodbyeWithin is how long a device may take to be told why its stream ends and to say goodbye in turn; then the
 	// connection is cut, so that a sleeping laptop holds up neither a stop nor the stream that replaces this one.
 	goodbyeWithin = 3 * time.Second
@@ -75,6 +78,7 @@ type stream struct {
 	mu      sync.Mutex // guards the rest
 	pumping bool       // a pump runs
 	closing bool       // no pump may start any more
+	later   bool       // a timer will have the store looked at
 	why     string     // the stream ends, when the relay ends it
 	todo    todo       // for the pump's next round
 }
@@ -92,6 +96,9 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request) error {
 	p, err := a.Auth.Device(r.Context(), r.Header.Get("Authorization"))
 	if err != nil {
 		return err
+	}
+	if r.Method != http.MethodGet { // the route takes HEAD too, as every GET route does
+		return noSuchEndpoint()
 	}
 	if err := checkUpgrade(w.Header(), r); err != nil {
 		return err
@@ -308,12 +315,15 @@ func (s *stream) work(next todo) error {
 	return nil
 }
 
-// deliver sends every notification that waits or is fresh, and that this stream has not sent, in order.
+// deliver sends every notification that waits or is fresh, and that this stream has not sent, in order. When the store
+// cannot be asked, the stream stays: closing it would only bring the device back to ask the same store.
 func (s *stream) deliver(fresh []relay.NotificationID) error {
 	for {
 		list, err := s.owed(fresh)
 		if err != nil {
-			return err
+			s.api.Log.Debug("stream looks again later", "mailbox", s.mailbox, "err", err)
+			s.lookLater(fresh)
+			return nil
 		}
 		for i := range list {
 			if err := s.write(notifyFrame(&list[i])); err != nil {
@@ -325,6 +335,22 @@ func (s *stream) deliver(fresh []relay.NotificationID) error {
 			return nil
 		}
 	}
+}
+
+// lookLater keeps in mind what is fresh and has the store looked at in a while; not all streams at once.
+func (s *stream) lookLater(fresh []relay.NotificationID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, id := range fresh {
+		s.todo.fresh = appendHint(s.todo.fresh, id)
+	}
+	if s.later || s.closing {
+		return
+	}
+	s.later = true
+	time.AfterFunc(storeRetry/2+rand.N(storeRetry), func() {
+		s.ask(func(t *todo) { s.later, t.look = false, true })
+	})
 }
 
 func (s *stream) owed(fresh []relay.NotificationID) ([]store.Waiting, error) {
