@@ -16,6 +16,9 @@ const (
 	maxGroup = 128
 	// acquireWithin is how long a group waits for a connection.
 	acquireWithin = 5 * time.Second
+	// waitWithin is how long a caller waits for a leader, or for whoever owns its mailbox: with a database that hangs,
+	// each caller is told so within half a minute, however many there are.
+	waitWithin = 15 * time.Second
 )
 
 // kind says what a group is for, how many members it has at most, and how long its transaction may live.
@@ -29,9 +32,9 @@ type kind struct {
 }
 
 var (
-	sharedUpdates = kind{begin: "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", limit: maxGroup, within: 20 * time.Second, patience: 10 * time.Millisecond}
-	lonelyUpdate  = kind{begin: "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", limit: 1, within: 2 * time.Minute, patience: time.Minute}
-	sharedViews   = kind{begin: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", reads: true, limit: maxGroup, within: time.Minute, patience: 5 * time.Millisecond}
+	sharedUpdates = kind{begin: "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", limit: maxGroup, within: 10 * time.Second, patience: 10 * time.Millisecond}
+	lonelyUpdate  = kind{begin: "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", limit: 1, within: 30 * time.Second, patience: time.Second}
+	sharedViews   = kind{begin: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", reads: true, limit: maxGroup, within: 10 * time.Second, patience: 5 * time.Millisecond}
 )
 
 // retry says how an attempt that failed may be repeated.
@@ -56,6 +59,7 @@ func (s *setback) Unwrap() error { return s.cause }
 var (
 	errLeft       = errors.New("postgres: the transaction was left")
 	errRolledBack = errors.New("the database rolled back instead of committing")
+	errQueue      = errors.New("too many callers are waiting for the database, or it hangs")
 	errStall      = errors.New("a neighbour in the same transaction did not go on")
 	errSpoil      = errors.New("a neighbour in the same transaction failed after it wrote")
 )

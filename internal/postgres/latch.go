@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"sync"
+	"time"
 )
 
 // latches are locks by name within this process, given in the order of asking. The zero value is ready.
@@ -39,15 +40,25 @@ func (l *latches) drop(name string, t *latch) {
 	}
 }
 
-// lock waits for the name, or until ctx ends.
+// lock waits for the name, but no longer than waitWithin or until ctx ends.
 func (l *latches) lock(ctx context.Context, name string) error {
 	t := l.get(name)
+	select {
+	case t.held <- struct{}{}:
+		return nil
+	default:
+	}
+	patience := time.NewTimer(waitWithin)
+	defer patience.Stop()
 	select {
 	case t.held <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		l.drop(name, t)
 		return context.Cause(ctx)
+	case <-patience.C:
+		l.drop(name, t)
+		return unavailable(errQueue)
 	}
 }
 

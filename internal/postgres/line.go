@@ -19,7 +19,7 @@ type line struct {
 
 func newLine(k kind) *line { return &line{kind: k, first: make(chan *step), help: make(chan *step)} }
 
-// join hands a step to a leader, or gives up when ctx ends.
+// join hands a step to a leader, or gives up when ctx ends or after waitWithin.
 func (l *line) join(ctx context.Context, st *step) error {
 	select {
 	case l.first <- st:
@@ -35,6 +35,7 @@ func (l *line) join(ctx context.Context, st *step) error {
 		return context.Cause(ctx)
 	case <-patience.C:
 	}
+	patience.Reset(waitWithin)
 	select {
 	case l.first <- st:
 		return nil
@@ -42,6 +43,8 @@ func (l *line) join(ctx context.Context, st *step) error {
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
+	case <-patience.C:
+		return unavailable(errQueue)
 	}
 }
 
