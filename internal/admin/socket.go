@@ -25,8 +25,8 @@ import (
 	"github.com/herald-relay/herald/internal/web"
 )
 
-// socketMax is the longest path that a unix socket may have everywhere.
-const socketMax = 100
+// socketMax is the longest path of a socket that is sure to work everywhere, with room for its making.
+const socketMax = 90
 
 // SocketPath is where the relay with that data directory serves its operator: in the directory itself, or, when that
 // path is too long for a socket, in a folder of the user's own below the directory for temporary files.
@@ -62,6 +62,7 @@ func ours(dir string) error {
 
 // Server serves an Admin on a unix socket.
 type Server struct {
+	path     string
 	listener net.Listener
 	http     *http.Server
 }
@@ -72,23 +73,37 @@ func Listen(dataDir string, a Admin, log *slog.Logger) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("admin socket: %w", err)
 	}
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("admin socket: %w", err)
-	}
-	l, err := net.Listen("unix", path)
+	l, err := listenPrivately(path)
 	if err != nil {
 		return nil, fmt.Errorf("admin socket: %w", err)
 	}
-	if err := os.Chmod(path, 0o600); err != nil {
-		return nil, errors.Join(fmt.Errorf("admin socket: %w", err), l.Close())
+	return &Server{path: path, listener: l, http: &http.Server{Handler: routes(a, log), ReadHeaderTimeout: 5 * time.Second}}, nil
+}
+
+// listenPrivately makes the socket where nobody else can enter and moves it into place once it has its mode: whatever
+// the umask and the directory allow, no other user can connect at any moment.
+func listenPrivately(path string) (net.Listener, error) {
+	dir, err := os.MkdirTemp(filepath.Dir(path), ".s")
+	if err != nil {
+		return nil, err
 	}
-	return &Server{listener: l, http: &http.Server{Handler: routes(a, log), ReadHeaderTimeout: 5 * time.Second}}, nil
+	defer os.RemoveAll(dir)
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, "s"), Net: "unix"})
+	if err != nil {
+		return nil, err
+	}
+	l.SetUnlinkOnClose(false) // it moves
+	if err := errors.Join(os.Chmod(filepath.Join(dir, "s"), 0o600), os.Rename(filepath.Join(dir, "s"), path)); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
 }
 
 // Run serves until ctx ends.
 func (s *Server) Run(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { _ = s.http.Close() })
 	defer stop()
+	defer os.Remove(s.path)
 	if err := s.http.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
@@ -96,7 +111,7 @@ func (s *Server) Run(ctx context.Context) error {
 }
 
 // Close gives the socket up without having run.
-func (s *Server) Close() error { return s.listener.Close() }
+func (s *Server) Close() error { return errors.Join(s.listener.Close(), os.Remove(s.path)) }
 
 type nameBody struct {
 	Name string `json:"name"`
