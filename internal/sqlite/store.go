@@ -131,8 +131,9 @@ func (s *Store) Close() error {
 
 // checkpointer copies the log into the database while nobody waits for it.
 type checkpointer struct {
-	mu      sync.Mutex // guards c
+	mu      sync.Mutex // guards c and limit
 	c       *native.Conn
+	limit   int           // maxLog
 	wake    chan struct{} // size one: something was written
 	restart chan<- struct{}
 	ended   chan struct{}
@@ -149,7 +150,7 @@ const (
 )
 
 func newCheckpointer(c *native.Conn) *checkpointer {
-	return &checkpointer{c: c, wake: make(chan struct{}, 1), ended: make(chan struct{})}
+	return &checkpointer{c: c, limit: maxLog, wake: make(chan struct{}, 1), ended: make(chan struct{})}
 }
 
 func (k *checkpointer) start(restart chan<- struct{}) {
@@ -192,7 +193,7 @@ func (k *checkpointer) copy() (logged, copied int) {
 		err = nil // another checkpoint is under way
 	}
 	k.failure.Store(&err)
-	if logged > maxLog {
+	if logged > k.limit {
 		select {
 		case k.restart <- struct{}{}:
 		default:

@@ -303,7 +303,11 @@ func TestTheStoreWorksInABubble(t *testing.T) {
 
 func TestTheLogStaysBoundedUnderSteadyWriting(t *testing.T) {
 	h := settle(t, open(t, newPath(t)))
-	const size, sends = 128 << 10, 3 * maxLog / 32 // a payload is 32 pages: the log would hold three times its bound
+	const limit, size = 1024, 128 << 10
+	const sends = 4 * limit / 32 // a payload is 32 pages: the log would hold four times its bound
+	h.log.mu.Lock()
+	h.log.limit = limit
+	h.log.mu.Unlock()
 	var next, longest atomic.Int64
 	var wg sync.WaitGroup
 	for range 4 {
@@ -321,8 +325,8 @@ func TestTheLogStaysBoundedUnderSteadyWriting(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if got := longest.Load(); got > 2*maxLog {
-		t.Errorf("the log grew to %d pages; it should begin anew at %d", got, maxLog)
+	if got := longest.Load(); got > 2*limit {
+		t.Errorf("the log grew to %d pages; it should begin anew at %d", got, limit)
 	}
 	if err := h.Ready(t.Context()); err != nil {
 		t.Error(err)
