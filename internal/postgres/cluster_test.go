@@ -25,6 +25,7 @@ func twoProcesses(t *testing.T) (a, b *postgres.Store, url string) {
 }
 
 func TestTwoProcessesOneAgentID(t *testing.T) {
+	t.Parallel()
 	a, b, _ := twoProcesses(t)
 	k := newKey(t, a)
 	stored := 0
@@ -44,6 +45,7 @@ func TestTwoProcessesOneAgentID(t *testing.T) {
 }
 
 func TestTwoProcessesNumberWithoutGaps(t *testing.T) {
+	t.Parallel()
 	a, b, _ := twoProcesses(t)
 	keys := newKeys(t, a, 5)
 	for _, err := range together(300, func(i int) error {
@@ -66,6 +68,7 @@ func TestTwoProcessesNumberWithoutGaps(t *testing.T) {
 
 // Seq is handed out in the order of commits: whoever has seen n never finds a smaller one appear later.
 func TestSeqFollowsTheOrderOfCommits(t *testing.T) {
+	t.Parallel()
 	a, b, _ := twoProcesses(t)
 	k := newKey(t, a)
 	var wg sync.WaitGroup
@@ -94,6 +97,7 @@ func TestSeqFollowsTheOrderOfCommits(t *testing.T) {
 
 // A limit judged in one process counts what the other has just admitted.
 func TestTwoProcessesKeepOneLimit(t *testing.T) {
+	t.Parallel()
 	a, b, _ := twoProcesses(t)
 	k := newKey(t, a)
 	limits := relay.AdmissionLimits{PerKey: 10, PerDay: 100, Queue: 100}
@@ -124,6 +128,7 @@ func TestTwoProcessesKeepOneLimit(t *testing.T) {
 
 // Sweeps of several processes share the work and count every notification once.
 func TestTwoProcessesSweepOnce(t *testing.T) {
+	t.Parallel()
 	a, b, _ := twoProcesses(t)
 	keys := newKeys(t, a, 20)
 	for _, err := range together(200, func(i int) error { return insert(t.Context(), a, noteOf(keys[i%len(keys)], "")) }) {
@@ -215,6 +220,7 @@ var someHint = relay.Hint{Kind: relay.HintReplaced, Mailbox: relay.MailboxID("01
 	Notification: "r_0123456789abcdef01234567", Device: "0123456789abcdef", Stream: "s-1"}
 
 func TestHintsReachOtherProcesses(t *testing.T) {
+	t.Parallel()
 	a, b, _ := twoProcesses(t)
 	inB, inA := listen(t, b, a), listen(t, a, b)
 	a.Bus().Publish(someHint)
@@ -229,6 +235,7 @@ func TestHintsReachOtherProcesses(t *testing.T) {
 
 // A burst arrives whole as long as it fits into the queue, in a few messages.
 func TestABurstOfHints(t *testing.T) {
+	t.Parallel()
 	a, b, _ := twoProcesses(t)
 	in := listen(t, b, a)
 	const n = 2000
@@ -247,6 +254,7 @@ func TestABurstOfHints(t *testing.T) {
 
 // More than fits is dropped without blocking the publisher.
 func TestPublishNeverBlocks(t *testing.T) {
+	t.Parallel()
 	s := pgtest.Open(t)
 	many := make([]relay.Hint, 200_000)
 	for i := range many {
@@ -260,6 +268,7 @@ func TestPublishNeverBlocks(t *testing.T) {
 }
 
 func TestTheListenerComesBack(t *testing.T) {
+	t.Parallel()
 	a, b, url := twoProcesses(t)
 	in := listen(t, b, a)
 	conn, err := pgx.Connect(t.Context(), url)
@@ -279,6 +288,7 @@ func TestTheListenerComesBack(t *testing.T) {
 }
 
 func TestListenEnds(t *testing.T) {
+	t.Parallel()
 	s := pgtest.OpenURL(t, pgtest.URL(t), nil)
 	done := make(chan error, 1)
 	go func() { done <- s.Bus().Listen(t.Context(), func(relay.Hint) {}) }()

@@ -136,6 +136,7 @@ func (l *load) end() {
 
 // Connections that are cut in the middle of anything cost at most an honest refusal.
 func TestCutConnections(t *testing.T) {
+	t.Parallel()
 	url := pgtest.URL(t)
 	s := pgtest.OpenURL(t, url, nil)
 	l := startLoad(t, s, newKeys(t, s, 4))
@@ -243,6 +244,7 @@ func TestServerRestart(t *testing.T) {
 }
 
 func TestDatabaseTurnsReadOnly(t *testing.T) {
+	t.Parallel()
 	url := pgtest.URL(t)
 	s := pgtest.OpenURL(t, url, nil)
 	k := newKey(t, s)

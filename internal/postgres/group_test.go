@@ -34,6 +34,7 @@ func insert(ctx context.Context, s *postgres.Store, n relay.Notification) error 
 
 // What the database refuses hits its author, however many share the transaction; all the others are kept.
 func TestARefusedStatementHitsItsAuthorOnly(t *testing.T) {
+	t.Parallel()
 	s := pgtest.Open(t)
 	keys := newKeys(t, s, 60)
 	bad := func(i int) bool { return i%10 == 3 }
@@ -55,6 +56,7 @@ func TestARefusedStatementHitsItsAuthorOnly(t *testing.T) {
 
 // A duplicate that only the database can see is a Conflict for the second one, in whatever company.
 func TestADuplicateIDIsAConflictInCompany(t *testing.T) {
+	t.Parallel()
 	s := pgtest.Open(t)
 	keys := newKeys(t, s, 40)
 	twin := noteOf(keys[0], "").ID
@@ -80,6 +82,7 @@ func TestADuplicateIDIsAConflictInCompany(t *testing.T) {
 
 // fn's own error after it has written takes the shared transaction back; the neighbours do not notice.
 func TestFailingAfterAFlushSparesTheNeighbours(t *testing.T) {
+	t.Parallel()
 	s := pgtest.Open(t)
 	keys := newKeys(t, s, 60)
 	errNo := errors.New("no")
@@ -126,6 +129,7 @@ func touchAll(ctx context.Context, s *postgres.Store, boxes ...relay.MailboxID) 
 
 // Updates over several mailboxes in any order, from two processes, neither deadlock nor lose a write.
 func TestManyMailboxesInAnyOrder(t *testing.T) {
+	t.Parallel()
 	url := pgtest.URL(t)
 	stores := []*postgres.Store{pgtest.OpenURL(t, url, nil), pgtest.OpenURL(t, url, nil)}
 	keys := newKeys(t, stores[0], 6)
@@ -160,6 +164,7 @@ func TestManyMailboxesInAnyOrder(t *testing.T) {
 
 // One Update over many busy mailboxes, as the usage meter makes, gets its turn and delays nobody for long.
 func TestOneUpdateOverManyBusyMailboxes(t *testing.T) {
+	t.Parallel()
 	s := pgtest.Open(t)
 	keys := newKeys(t, s, 100)
 	const rounds = 5
@@ -198,6 +203,7 @@ func TestOneUpdateOverManyBusyMailboxes(t *testing.T) {
 
 // A mailbox that another process holds on to is Unavailable after a while. Nobody else waits that long.
 func TestAStuckMailboxHoldsUpNobodyElse(t *testing.T) {
+	t.Parallel()
 	url := pgtest.URL(t)
 	s := pgtest.OpenURL(t, url, nil)
 	keys := newKeys(t, s, 30)
@@ -233,6 +239,7 @@ func TestAStuckMailboxHoldsUpNobodyElse(t *testing.T) {
 
 // Reads go on while a fn dawdles in its transaction.
 func TestASlowFnHoldsUpNobodyElse(t *testing.T) {
+	t.Parallel()
 	s := pgtest.Open(t)
 	keys := newKeys(t, s, 20)
 	inside, goOn := make(chan struct{}), make(chan struct{})
@@ -260,6 +267,7 @@ func TestASlowFnHoldsUpNobodyElse(t *testing.T) {
 
 // Callers of one mailbox queue in memory, so however many they are, the connections are free for others.
 func TestABusyMailboxHoldsUpNobodyElse(t *testing.T) {
+	t.Parallel()
 	s := pgtest.OpenURL(t, pgtest.URL(t), &postgres.Options{MaxConns: 8}) // two leaders
 	keys := newKeys(t, s, 2)
 	inside, goOn := make(chan struct{}), make(chan struct{})
@@ -297,6 +305,7 @@ func TestABusyMailboxHoldsUpNobodyElse(t *testing.T) {
 
 // Text that PostgreSQL cannot hold is refused before it reaches the server, and never found.
 func TestTextWithNUL(t *testing.T) {
+	t.Parallel()
 	s := pgtest.Open(t)
 	k := newKey(t, s)
 	if err := insert(t.Context(), s, noteOf(k, "a\x00b")); err == nil {
@@ -322,6 +331,7 @@ func TestTextWithNUL(t *testing.T) {
 }
 
 func TestAViewCannotWrite(t *testing.T) {
+	t.Parallel()
 	s := pgtest.Open(t)
 	k := newKey(t, s)
 	n := noteOf(k, "")

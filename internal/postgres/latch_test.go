@@ -10,6 +10,7 @@ import (
 )
 
 func TestLatchesExclude(t *testing.T) {
+	t.Parallel()
 	var l latches
 	var wg sync.WaitGroup
 	counter := 0
@@ -34,6 +35,7 @@ func TestLatchesExclude(t *testing.T) {
 }
 
 func TestLatchesGiveUp(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var l latches
 		if !l.tryLock("a") || l.tryLock("a") || !l.tryLock("b") {

@@ -32,6 +32,7 @@ func wantRefusal(t *testing.T, err error, code, hint string) {
 }
 
 func TestOpenRefusesWhatCannotServe(t *testing.T) {
+	t.Parallel()
 	open := func(url string) error {
 		s, err := postgres.Open(t.Context(), url, nil)
 		if err == nil {
@@ -88,6 +89,7 @@ func TestOpenRefusesWhatCannotServe(t *testing.T) {
 }
 
 func TestOpenSaysWhatItFound(t *testing.T) {
+	t.Parallel()
 	var log bytes.Buffer
 	s := pgtest.OpenURL(t, pgtest.EmptyURL(t), &postgres.Options{Log: slog.New(slog.NewTextHandler(&log, nil)), MaxConns: 1})
 	if want := fmt.Sprintf(`^postgresql \d+(\.\d+)?\w*, schema %d$`, postgres.SchemaVersion()); !regexp.MustCompile(want).MatchString(s.Describe()) {
@@ -100,6 +102,7 @@ func TestOpenSaysWhatItFound(t *testing.T) {
 
 // Several processes may start on one empty database at the same moment.
 func TestOpenMigratesOnceAmongMany(t *testing.T) {
+	t.Parallel()
 	url := pgtest.EmptyURL(t)
 	for _, err := range together(6, func(int) error {
 		s, err := postgres.Open(t.Context(), url, nil)
@@ -120,6 +123,7 @@ func TestOpenMigratesOnceAmongMany(t *testing.T) {
 
 // The golden shows what all migrations together make, so that a reviewer sees the schema and not its history.
 func TestSchemaGolden(t *testing.T) {
+	t.Parallel()
 	conn := session(t, pgtest.URL(t))
 	got := dumpSchema(t, conn)
 	if *update {

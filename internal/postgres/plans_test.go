@@ -55,6 +55,7 @@ func generic(t *testing.T, conn *pgx.Conn, name, sql string) string {
 
 // Every statement must find its rows by an index from the first day on, when tables are empty and nothing is analyzed.
 func TestPlansUseIndexes(t *testing.T) {
+	t.Parallel()
 	conn := session(t, pgtest.URL(t))
 	for name, sql := range postgres.StatementsForTest {
 		plan := generic(t, conn, name, sql)
@@ -66,6 +67,7 @@ func TestPlansUseIndexes(t *testing.T) {
 
 // The bulk writes pair rows of arrays with rows of tables, each by its key.
 func TestPlansPairByKey(t *testing.T) {
+	t.Parallel()
 	conn := session(t, pgtest.URL(t))
 	for name, want := range map[string]string{
 		"admitSQL":   `Index Cond: \(\(mailbox = a\.mailbox\) AND \(key = a\.key\) AND \(key_seq = `,
@@ -82,6 +84,7 @@ func TestPlansPairByKey(t *testing.T) {
 
 // The nth last send of a key that has sent much costs as little as that of a new one, whatever n is.
 func TestAdmissionReadsFewPages(t *testing.T) {
+	t.Parallel()
 	const many = 200_000
 	url := pgtest.URL(t)
 	s := pgtest.OpenURL(t, url, nil)

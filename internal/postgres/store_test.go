@@ -10,7 +10,7 @@ import (
 	"github.com/herald-relay/herald/internal/storetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(pgtest.Reuse(m)) }
 
 func TestContract(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) store.Store { return pgtest.Open(t) })

@@ -17,6 +17,7 @@ import (
 )
 
 func TestErrorsOfTheDatabase(t *testing.T) {
+	t.Parallel()
 	state := func(code string) error {
 		return fmt.Errorf("doing something: %w", &pgconn.PgError{Code: code, Message: "m"})
 	}
@@ -63,6 +64,7 @@ func TestErrorsOfTheDatabase(t *testing.T) {
 }
 
 func TestNoticesCarryEveryHint(t *testing.T) {
+	t.Parallel()
 	var hints []relay.Hint
 	for i := range 500 {
 		h := someHint
@@ -89,6 +91,7 @@ func TestNoticesCarryEveryHint(t *testing.T) {
 }
 
 func TestNoticesLeaveOutWhatFitsInNone(t *testing.T) {
+	t.Parallel()
 	huge := someHint
 	huge.Stream = strings.Repeat("s", postgres.MaxNoticeForTest)
 	notices, err := postgres.EncodeNoticesForTest("me", []relay.Hint{someHint, huge, someHint})
