@@ -144,7 +144,11 @@ func (s *show) loop(ctx context.Context, device *client.Device, agent *client.Ag
 		time.AfterFunc(patience, giveUp) // an answer that was given is with the agent by then
 	})
 	reply, err := s.ask(asking, agent)
-	stop()
+	if reply.Replied {
+		time.AfterFunc(patience, stop) // the terminal has yet to learn that its answer arrived, and ends by itself
+	} else {
+		stop()
+	}
 	listener.Wait()
 	switch {
 	case heard != nil:
@@ -158,7 +162,7 @@ func (s *show) loop(ctx context.Context, device *client.Device, agent *client.Ag
 	return nil
 }
 
-// patience is how long the agent goes on waiting once nobody listens any more.
+// patience is how long one side goes on once the other has ended.
 const patience = 2 * time.Second
 
 func (s *show) listen(ctx context.Context, device *client.Device) error {

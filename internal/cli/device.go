@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -282,9 +283,17 @@ func (c *linkCreateCmd) Run(ctx context.Context, w *World) error {
 		return w.json(invitation{Code: code.Code, Link: link, ExpiresInSeconds: code.ExpiresInSeconds})
 	}
 	w.print("%s", link)
-	w.say("open it on the device within %d minutes, or run there: herald pair %s", minutes(code), link)
+	w.say("open it on the device within %d minutes, or run there: herald pair %s%s", minutes(code), link, named(c.Name))
 	c.show(w, link)
 	return nil
+}
+
+// named is the flag that keeps a name, since a machine otherwise says its own.
+func named(name string) string {
+	if name == "" {
+		return ""
+	}
+	return " --name " + strconv.Quote(screen.Line(name))
 }
 
 type invitation struct {

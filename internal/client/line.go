@@ -188,7 +188,7 @@ func (l *Line) stream(ctx context.Context) error {
 		}
 	})
 	others.Go(func() { l.catchUp(inner) })
-	err = l.read(inner, conn)
+	err = l.read(ctx, inner, conn)
 	cancel(err)
 	others.Wait()
 	return context.Cause(inner)
@@ -241,9 +241,9 @@ func (d *Device) ProbeStream(ctx context.Context) error {
 	return conn.Close(websocket.StatusNormalClosure, "")
 }
 
-func (l *Line) read(ctx context.Context, conn *websocket.Conn) error {
+func (l *Line) read(ctx, inner context.Context, conn *websocket.Conn) error {
 	for {
-		kind, text, err := conn.Read(ctx)
+		kind, text, err := conn.Read(inner)
 		if err != nil {
 			return closing(err)
 		}
@@ -279,10 +279,17 @@ func (l *Line) unreadable(err error, size int) {
 	}
 }
 
+// take hands a frame over, and notes the acknowledgement in the same breath: a line that is put down by OnFrame itself
+// still says it, and hands over nothing more.
 func (l *Line) take(ctx context.Context, f Frame, raw jsontext.Value) error {
+	l.calling.Lock()
+	defer l.calling.Unlock()
+	if ctx.Err() != nil {
+		return nil // the line is being put down; the relay sends it again
+	}
 	n, isNotify := f.(Notified)
 	if !isNotify || !l.seen.has(n.ID) {
-		if err := l.frame(ctx, f, raw); err != nil {
+		if err := l.opt.OnFrame(ctx, f, raw); err != nil {
 			return err
 		}
 	}
@@ -291,12 +298,6 @@ func (l *Line) take(ctx context.Context, f Frame, raw jsontext.Value) error {
 		l.out.add(encode(ackMessage{"ack", n.ID}))
 	}
 	return nil
-}
-
-func (l *Line) frame(ctx context.Context, f Frame, raw jsontext.Value) error {
-	l.calling.Lock()
-	defer l.calling.Unlock()
-	return l.opt.OnFrame(ctx, f, raw)
 }
 
 // write says hello, then what is to be said as it comes up.
@@ -338,11 +339,18 @@ func (l *Line) flush(ctx context.Context, conn *websocket.Conn) error {
 }
 
 func (l *Line) putDown(inner context.Context, conn *websocket.Conn) error {
+	l.awaitCallback()
 	err := within(inner, farewell, func(ctx context.Context) error { return l.flush(ctx, conn) })
 	if err == nil {
 		err = conn.Close(websocket.StatusNormalClosure, "")
 	}
 	return err
+}
+
+// awaitCallback returns when no callback runs: one that does may have something to say.
+func (l *Line) awaitCallback() {
+	l.calling.Lock()
+	defer l.calling.Unlock()
 }
 
 func say(ctx context.Context, conn *websocket.Conn, text []byte) error {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -85,16 +86,17 @@ func (p *peer) greets() {
 
 // lineTest is a line over pipes to a relay that plays one scene per connection.
 type lineTest struct {
-	t      *testing.T
-	line   *Line
-	log    []string // frames and conditions in order
-	scenes []func(p *peer)
-	waits  []int                         // what the relay says still waits, each time it is asked; 0 at the end
-	refuse []func(w http.ResponseWriter) // answers instead of streams, before the scenes
-	dials  []time.Duration               // since the start
-	start  time.Time
-	fail   error // what OnFrame answers to notifications
-	accept websocket.AcceptOptions
+	t        *testing.T
+	line     *Line
+	log      []string // frames and conditions in order
+	scenes   []func(p *peer)
+	waits    []int                         // what the relay says still waits, each time it is asked; 0 at the end
+	refuse   []func(w http.ResponseWriter) // answers instead of streams, before the scenes
+	dials    []time.Duration               // since the start
+	start    time.Time
+	fail     error  // what OnFrame answers to notifications
+	onNotify func() // done before that
+	accept   websocket.AcceptOptions
 }
 
 // run plays the scenes and returns what Run did.
@@ -119,6 +121,9 @@ func (l *lineTest) run(ctx context.Context) error {
 			l.log = append(l.log, strings.TrimPrefix(fmt.Sprintf("%T", f), "client."))
 			if n, ok := f.(Notified); ok {
 				l.log[len(l.log)-1] += " " + n.ID
+				if l.onNotify != nil {
+					l.onNotify()
+				}
 				return l.fail
 			}
 			return nil
@@ -291,6 +296,33 @@ func TestLineSaysItsLastWordsWhenItIsPutDown(t *testing.T) {
 		}
 		if got := <-heard; got != `{"type":"receipt","id":"r_1","kind":"displayed"}` {
 			t.Errorf("last words = %s", got)
+		}
+	})
+}
+
+func TestLinePutDownByItsOwnerStillAcknowledges(t *testing.T) {
+	bubble(t, func(t *testing.T, l *lineTest) {
+		ctx, cancel := context.WithCancel(t.Context())
+		l.onNotify = func() {
+			cancel()
+			for range 1000 {
+				runtime.Gosched() // long enough for a hasty farewell
+			}
+		}
+		l.scenes = []func(*peer){func(p *peer) {
+			p.greets()
+			p.says(notifyText("r_1"))
+			p.says(notifyText("r_2"))
+			p.hears(ack("r_1"))
+			if _, text, err := p.conn.Read(t.Context()); err == nil {
+				t.Errorf("the farewell was followed by %s", text)
+			}
+		}}
+		if err := l.run(ctx); err != nil {
+			t.Errorf("Run = %v", err)
+		}
+		if got := strings.Join(l.log, " "); strings.Contains(got, "r_2") {
+			t.Errorf("log = %s", got)
 		}
 	})
 }

@@ -46,7 +46,7 @@ func (l *Listener) typed(ctx context.Context) {
 			l.complain(err)
 			continue
 		}
-		if err := l.reply(ctx, it, text); err != nil {
+		if err := l.reply(ctx, it, text); err != nil && ctx.Err() == nil {
 			l.complain(err)
 		}
 	}
@@ -100,11 +100,12 @@ func (l *Listener) answerNext(ctx context.Context, line string) bool {
 	for pause := time.Second; ; pause = min(2*pause, time.Minute) {
 		err := l.reply(ctx, it, text)
 		var lost *client.Unreachable
-		if !errors.As(err, &lost) || ctx.Err() != nil {
-			if err != nil {
-				l.complain(err)
-				l.settled(it, desk.Ended)
-			}
+		switch {
+		case err == nil || ctx.Err() != nil:
+			return true
+		case !errors.As(err, &lost):
+			l.complain(err)
+			l.settled(it, desk.Ended)
 			return true
 		}
 		l.say("%s; the answer is kept and tried again", screen.Line(err.Error()))
