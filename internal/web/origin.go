@@ -49,11 +49,11 @@ func (o *Origins) Address(r *http.Request) string {
 	}
 	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
 	for i := len(hops) - 1; i >= 0 && o.trusted(peer); i-- {
-		hop, err := netip.ParseAddr(strings.TrimSpace(hops[i]))
-		if err != nil {
+		hop, ok := hopOf(strings.TrimSpace(hops[i]))
+		if !ok {
 			break
 		}
-		peer = hop.Unmap().WithZone("")
+		peer = hop
 	}
 	if peer.Is6() {
 		network, err := peer.Prefix(64)
@@ -85,6 +85,17 @@ func (o *Origins) trusted(a netip.Addr) bool {
 func peerOf(r *http.Request) (netip.Addr, bool) {
 	ap, err := netip.ParseAddrPort(r.RemoteAddr)
 	return ap.Addr().Unmap().WithZone(""), err == nil
+}
+
+// hopOf reads an entry of X-Forwarded-For. Some proxies write the port of the connection behind the address.
+func hopOf(entry string) (netip.Addr, bool) {
+	a, err := netip.ParseAddr(entry)
+	if err != nil {
+		var ap netip.AddrPort
+		ap, err = netip.ParseAddrPort(entry)
+		a = ap.Addr()
+	}
+	return a.Unmap().WithZone(""), err == nil
 }
 
 // lastOf returns the value that the nearest proxy added to a list header.

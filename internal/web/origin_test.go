@@ -82,6 +82,8 @@ func TestTheAddressIsTheNearestHopNobodyVouchesFor(t *testing.T) {
 		"what the client made up stays behind": {from(proxy, "", "X-Forwarded-For", "203.0.113.5, 198.51.100.1, 10.1.1.1"), "198.51.100.1"},
 		"headers in two lines":                 {from(proxy, "", "X-Forwarded-For", "203.0.113.5", "X-Forwarded-For", "198.51.100.1"), "198.51.100.1"},
 		"an IPv6 client behind a proxy":        {from(proxy, "", "X-Forwarded-For", "2001:db8:1:2::9"), "2001:db8:1:2::/64"},
+		"a port behind the address":            {from(proxy, "", "X-Forwarded-For", "203.0.113.5, 198.51.100.1:40001"), "198.51.100.1"},
+		"a port behind an IPv6 address":        {from(proxy, "", "X-Forwarded-For", "[2001:db8:1:2::9]:40001"), "2001:db8:1:2::/64"},
 		"junk ends the search at the proxy":    {from(proxy, "", "X-Forwarded-For", "198.51.100.1, unknown"), "10.0.0.9"},
 		"an empty header":                      {from(proxy, "", "X-Forwarded-For", ""), "10.0.0.9"},
 		"no header":                            {from(proxy, ""), "10.0.0.9"},

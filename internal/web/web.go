@@ -160,8 +160,12 @@ func (rt *Router) serve(w http.ResponseWriter, r *http.Request, pattern string, 
 	if err == nil {
 		err = rt.call(func() error { return h(rec, r) })
 	}
-	if !rec.detached {
-		rt.finish(r.Context(), rec, err)
+	if rec.detached {
+		return
+	}
+	rt.finish(r.Context(), rec, err)
+	if err != nil && rec.status == 0 { // for a client that only closed its half, net/http would make an empty 200 of it
+		panic(http.ErrAbortHandler)
 	}
 }
 
@@ -190,7 +194,8 @@ func (rt *Router) call(handle func() error) (err error) {
 	return handle()
 }
 
-// statusClientGone is what the log and the metrics call a request whose client left. It is never sent.
+// statusClientGone is what the log and the metrics call a request whose client left. It is never sent: the connection is
+// cut without an answer.
 const statusClientGone = 499
 
 // fail renders err unless the client is gone or something was sent already, and returns the status for the record.

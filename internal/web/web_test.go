@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -292,7 +293,14 @@ func TestEveryRequestIsObservedOnceAndLoggedWithoutItsWords(t *testing.T) {
 	call(rt, "HUNTER2", "/ok/x")
 	ctx, leave := context.WithCancel(t.Context())
 	leave()
-	rt.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/wait", nil).WithContext(ctx))
+	func() {
+		defer func() {
+			if p := recover(); p != http.ErrAbortHandler {
+				t.Errorf("a request whose client left ends with %v, not with the connection cut", p)
+			}
+		}()
+		rt.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/wait", nil).WithContext(ctx))
+	}()
 
 	want := []seen{{"GET /ok/{id}", 200}, {"GET /no/{id}", 404}, {"no route", 404}, {"unclean path", 404}, {"no route", 405}, {"GET /wait", 499}}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -300,6 +308,32 @@ func TestEveryRequestIsObservedOnceAndLoggedWithoutItsWords(t *testing.T) {
 	}
 	if text := log.String(); strings.Contains(strings.ToLower(text), "hunter2") || strings.Count(text, "msg=request") != len(want) {
 		t.Errorf("the log has not one line a request, or repeats their words:\n%s", text)
+	}
+}
+
+// TestAHalfClosedRequestIsNotAnsweredWithAnEmpty200: closing the sending half is legal, and net/http takes it for leaving.
+// What the handler gave up must not look like a success.
+func TestAHalfClosedRequestIsNotAnsweredWithAnEmpty200(t *testing.T) {
+	t.Parallel()
+	rt := web.NewRouter(silent(), nil, nil)
+	rt.Handle("POST /wait", func(_ http.ResponseWriter, r *http.Request) error {
+		_, _ = io.Copy(io.Discard, r.Body)
+		<-r.Context().Done()
+		return context.Cause(r.Context())
+	})
+	server := httptest.NewServer(rt)
+	defer server.Close()
+	conn, err := net.Dial("tcp", server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_, err = io.WriteString(conn, "POST /wait HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}")
+	if err = errors.Join(err, conn.(*net.TCPConn).CloseWrite()); err != nil {
+		t.Fatal(err)
+	}
+	if answer, err := io.ReadAll(conn); err != nil || len(answer) > 0 {
+		t.Errorf("an abandoned request was answered: %q, %v", answer, err)
 	}
 }
 
