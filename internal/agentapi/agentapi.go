@@ -9,6 +9,7 @@ import (
 	"context"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/herald-relay/herald/internal/allowance"
@@ -190,8 +191,9 @@ func (a *API) writeAnswer(w http.ResponseWriter, origin string, out *mailbox.Out
 
 // waitOf reads ?wait= in seconds. Fractions count; junk, negative and missing values are zero.
 func waitOf(r *http.Request) time.Duration {
-	seconds, err := strconv.ParseFloat(r.URL.Query().Get("wait"), 64)
-	if err != nil || !(seconds > 0) {
+	text := r.URL.Query().Get("wait")
+	seconds, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(seconds > 0) || strings.ContainsAny(text, "_xX") { // ways to write numbers that only Go reads
 		return 0
 	}
 	return time.Duration(min(seconds, mailbox.MaxWait.Seconds()) * float64(time.Second))

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/herald-relay/herald/internal/clips"
 	"github.com/herald-relay/herald/internal/credential"
@@ -91,10 +92,11 @@ func normalise(code string) string {
 	}, strings.ToUpper(code))
 }
 
-// CleanName trims a device name and keeps its first 60 characters.
+// CleanName trims a device name and keeps its first 60 characters. What could command a terminal or reorder a line
+// becomes a blank: strangers name devices, and a person reads the names.
 func CleanName(name string) string {
 	clean := strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
+		if unicode.IsControl(r) || r >= '\u202a' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069' {
 			return ' '
 		}
 		return r
