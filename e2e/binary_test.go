@@ -51,12 +51,13 @@ func TestMain(m *testing.M) {
 
 // server is a running `herald serve`.
 type server struct {
-	t    *testing.T
-	cmd  *exec.Cmd
-	URL  string
-	dir  string
-	env  []string // beside what environment gives
-	done chan error
+	t       *testing.T
+	cmd     *exec.Cmd
+	URL     string
+	dir     string
+	env     []string // beside what environment gives
+	private string   // URL of the private listener, "" when there is none
+	done    chan error
 
 	mu     sync.Mutex // guards output
 	output bytes.Buffer
