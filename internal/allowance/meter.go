@@ -8,6 +8,7 @@ package allowance
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,6 +26,10 @@ type Meter struct {
 
 	mu   sync.Mutex // guards days; never held during a store call
 	days map[relay.MailboxID]*day
+
+	// moving is held by a flush from taking counts to their commit, and shared by who adds up what the store says and what
+	// is pending: counts on their way are in neither. It comes before mu.
+	moving sync.RWMutex
 }
 
 // day is one mailbox's counters. stored is what the store said at the last look, pending what it does not know yet.
@@ -58,16 +63,23 @@ func (m *Meter) Used(ctx context.Context, id relay.MailboxID, now time.Time) (re
 		m.mu.Unlock()
 		return sum, nil
 	}
-	name := d.name
 	m.mu.Unlock()
+	return m.load(ctx, id, now)
+}
+
+// load is Used for a mailbox of which the store has to be asked.
+func (m *Meter) load(ctx context.Context, id relay.MailboxID, now time.Time) (relay.Usage, error) {
+	m.moving.RLock()
+	defer m.moving.RUnlock()
+	name := relay.Day(now)
 	stored, err := m.read(ctx, id, name)
 	if err != nil {
 		return relay.Usage{}, err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	d = m.dayLocked(id, now)
-	if d.name == name && !d.loaded {
+	d := m.dayLocked(id, now)
+	if !d.loaded {
 		d.stored, d.loaded = stored, true
 	}
 	return d.stored.Add(d.pending), nil
@@ -121,25 +133,48 @@ type flushItem struct {
 
 // Flush writes what is pending and forgets the counters of mailboxes that were not used since the flush before.
 func (m *Meter) Flush(ctx context.Context) {
-	for items := m.pending(); len(items) > 0; {
-		n := min(len(items), flushBatch)
-		if err := m.write(ctx, items[:n]); err != nil {
+	for ids := range slices.Chunk(m.due(), flushBatch) {
+		if err := m.flush(ctx, ids); err != nil {
 			m.log.Warn("usage not written, counters kept in memory", "err", err)
-			m.giveBack(items)
 			return
 		}
-		items = items[n:]
 	}
 }
 
-// pending takes what is to be written and drops idle entries, so memory follows the mailboxes in use.
-func (m *Meter) pending() []flushItem {
+// due lists the mailboxes with something to write and drops idle entries, so memory follows the mailboxes in use.
+func (m *Meter) due() []relay.MailboxID {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var items []flushItem
+	var ids []relay.MailboxID
 	for id, d := range m.days {
 		if d.pending == (relay.Usage{}) {
 			delete(m.days, id)
+			continue
+		}
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+func (m *Meter) flush(ctx context.Context, ids []relay.MailboxID) error {
+	m.moving.Lock()
+	defer m.moving.Unlock()
+	items := m.take(ids)
+	err := m.write(ctx, items)
+	if err != nil {
+		m.giveBack(items)
+	}
+	return err
+}
+
+// take moves what is pending to what the store is about to know.
+func (m *Meter) take(ids []relay.MailboxID) []flushItem {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	items := make([]flushItem, 0, len(ids))
+	for _, id := range ids {
+		d := m.days[id]
+		if d == nil || d.pending == (relay.Usage{}) { // another flush was faster
 			continue
 		}
 		items = append(items, flushItem{id, d.name, d.pending})
@@ -173,8 +208,15 @@ func (m *Meter) giveBack(items []flushItem) {
 	}
 }
 
-// Pending returns what was counted today and has not reached the store.
-func (m *Meter) Pending(id relay.MailboxID, now time.Time) relay.Usage {
+// Whole calls read with what was counted on the day of now and has not reached the store. Nothing reaches it meanwhile:
+// what read finds in the store and what it was given make up the whole.
+func (m *Meter) Whole(id relay.MailboxID, now time.Time, read func(pending relay.Usage) error) error {
+	m.moving.RLock()
+	defer m.moving.RUnlock()
+	return read(m.pending(id, now))
+}
+
+func (m *Meter) pending(id relay.MailboxID, now time.Time) relay.Usage {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.dayLocked(id, now).pending

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -105,7 +106,7 @@ func TestAMeterAddsToWhatTheStoreKnows(t *testing.T) {
 	m.Count("a", noon, relay.Usage{Requests: 1, PollSeconds: 2, WSMessages: 4})
 	wantUsed(t, m, "a", noon, 12)
 	wantUsed(t, m, "b", noon, 0)
-	if got, want := m.Pending("a", noon), (relay.Usage{Requests: 2, PollSeconds: 2, WSMessages: 4}); got != want {
+	if got, want := m.pending("a", noon), (relay.Usage{Requests: 2, PollSeconds: 2, WSMessages: 4}); got != want {
 		t.Errorf("pending = %+v, want %+v", got, want)
 	}
 	m.Flush(t.Context())
@@ -114,7 +115,7 @@ func TestAMeterAddsToWhatTheStoreKnows(t *testing.T) {
 		t.Errorf("stored = %+v, want %+v, each count once", got, want)
 	}
 	wantUsed(t, m, "a", noon, 12)
-	if got := m.Pending("a", noon); got != (relay.Usage{}) {
+	if got := m.pending("a", noon); got != (relay.Usage{}) {
 		t.Errorf("after a flush %+v is pending", got)
 	}
 }
@@ -125,7 +126,7 @@ func TestAMeterAsksTheStoreOncePerMailbox(t *testing.T) {
 	m := newMeter(t, l)
 	for range 100 {
 		m.Count("a", noon, one)
-		wantUsed(t, m, "a", noon, m.Pending("a", noon).Requests)
+		wantUsed(t, m, "a", noon, m.pending("a", noon).Requests)
 	}
 	if l.reads != 1 {
 		t.Errorf("100 requests asked the store %d times", l.reads)
@@ -157,6 +158,34 @@ func TestAFailedFlushLosesNothing(t *testing.T) {
 		t.Errorf("stored %d requests after a failed flush and a good one, want 2", got)
 	}
 	wantUsed(t, m, "a", noon, 2)
+}
+
+// TestCountsOnTheirWayToTheStoreAreSeen: while a flush commits, its counts are neither pending nor stored.
+func TestCountsOnTheirWayToTheStoreAreSeen(t *testing.T) {
+	t.Parallel()
+	l := newLedger()
+	m := newMeter(t, l)
+	m.Count("a", noon, one) // a device's: nothing has asked the store for the mailbox yet
+	l.mu.Lock()             // the store takes its time
+	var flush, reads sync.WaitGroup
+	flush.Go(func() { m.Flush(t.Context()) })
+	for m.moving.TryRLock() {
+		m.moving.RUnlock()
+		runtime.Gosched()
+	}
+	reads.Go(func() { wantUsed(t, m, "a", noon, 1) })
+	reads.Go(func() {
+		_ = m.Whole("a", noon, func(pending relay.Usage) error {
+			if got := l.row("2026-10-05 a").Add(pending).Requests; got != 1 {
+				t.Errorf("the store and the meter make up %d requests, want 1", got)
+			}
+			return nil
+		})
+	})
+	l.mu.Unlock()
+	flush.Wait()
+	reads.Wait()
+	wantUsed(t, m, "a", noon, 1)
 }
 
 func TestAStoreThatCannotAnswerIsAnErrorAndNotAFreePass(t *testing.T) {

@@ -100,18 +100,21 @@ type Usage struct {
 // Usage sums up what a mailbox used today and what it holds.
 func (s *Service) Usage(ctx context.Context, m relay.MailboxID, now time.Time) (out Usage, err error) {
 	out.Day = relay.Day(now)
-	pending := s.Meter.Pending(m, now)
-	err = s.Store.View(ctx, func(tx store.Tx) error {
-		stored, err := tx.Usage().Get(m, out.Day)
-		if err != nil {
-			return err
-		}
-		out.Usage = stored.Add(pending)
-		if out.Waiting, err = tx.Notifications().CountWaiting(m); err != nil {
-			return err
-		}
-		out.StorageBytes, err = tx.Notifications().Size(m)
-		return err
+	err = s.Meter.Whole(m, now, func(pending relay.Usage) error {
+		return s.Store.View(ctx, func(tx store.Tx) error { return out.read(tx, m, pending) })
 	})
 	return out, err
+}
+
+func (u *Usage) read(tx store.Tx, m relay.MailboxID, pending relay.Usage) error {
+	stored, err := tx.Usage().Get(m, u.Day)
+	if err != nil {
+		return err
+	}
+	u.Usage = stored.Add(pending)
+	if u.Waiting, err = tx.Notifications().CountWaiting(m); err != nil {
+		return err
+	}
+	u.StorageBytes, err = tx.Notifications().Size(m)
+	return err
 }
