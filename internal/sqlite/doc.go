@@ -22,5 +22,6 @@
 //
 // The writer remembers tallies and send times of the mailboxes it met (type memory), so that accepting a notification
 // reads nothing from disk. Memory follows the transaction: it is undone with it, and tallies are written once per
-// commit. It can be dropped at any time; everything in it is read again from rows.
+// commit. It can be dropped at any time; everything in it is read again from rows. No call that a notification or a
+// receipt makes reads as many rows as its mailbox holds; what must (removals) walks the mailbox's chain.
 package sqlite

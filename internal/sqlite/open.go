@@ -54,7 +54,7 @@ const minVersion = 3051003
 // exist. Refusals are faults of kind Unavailable whose Detail names the path and the remedy, with the codes
 // database_in_use (another process has it), database_unreachable (missing directory, permissions, disk),
 // database_locked (another program works on it), database_newer (made by a newer release), database_foreign (not a
-// database, or not the relay's) and database_library (the SQLite built in is too old). A refusal changes nothing.
+// database, or not the relay's) and database_library (the SQLite built in is too old). A refusal leaves the database as it was.
 func Open(ctx context.Context, path string, opts *Options) (*Store, error) {
 	o := opts.withDefaults()
 	if err := checkLibrary(native.Version()); err != nil {

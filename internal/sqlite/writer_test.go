@@ -304,7 +304,7 @@ func TestTheStoreWorksInABubble(t *testing.T) {
 func TestTheLogStaysBoundedUnderSteadyWriting(t *testing.T) {
 	h := settle(t, open(t, newPath(t)))
 	const limit, size = 1024, 128 << 10
-	const sends = 4 * limit / 32 // a payload is 32 pages: the log would hold four times its bound
+	const sends = 8 * limit / 32 // a payload is 32 pages: the log would hold eight times its bound
 	h.log.mu.Lock()
 	h.log.limit = limit
 	h.log.mu.Unlock()

@@ -1,0 +1,333 @@
+package sqlite
+
+import (
+	"strings"
+	"time"
+
+	"github.com/herald-relay/herald/internal/sqlite/native"
+	"github.com/herald-relay/herald/mcpevents/driver"
+)
+
+type deliveries struct{ *tx }
+
+const deliveryColumns = `s.id, d.sequence, s.ledger, d.state, d.reason, d.cursor, d.tries, d.attempts, d.manual, d.queued_at, d.due_at,
+	d.deadline_at, d.settled_at, d.lease, d.leased`
+
+// deliveryWidth is the number of deliveryColumns.
+const deliveryWidth = 15
+
+// scanDelivery reads deliveryColumns from column i on.
+func scanDelivery(s *native.Stmt, i int) driver.Delivery {
+	return driver.Delivery{Subscription: s.ColText(i), Sequence: s.ColInt(i + 1), Ledger: s.ColText(i + 2),
+		State: driver.DeliveryState(s.ColText(i + 3)), Reason: s.ColText(i + 4), Cursor: s.ColInt(i + 5), Tries: int(s.ColInt(i + 6)),
+		Attempts: int(s.ColInt(i + 7)), Manual: s.ColBool(i + 8), Queued: s.ColTime(i + 9), Due: s.ColTime(i + 10),
+		Deadline: s.ColTime(i + 11), Settled: s.ColTime(i + 12), Lease: s.ColInt(i + 13), Leased: s.ColBool(i + 14)}
+}
+
+func (t deliveries) Queue(ds []driver.Delivery) error {
+	const upsert = `INSERT INTO deliveries (subscription, sequence, state, reason, cursor, tries, attempts, manual, queued_at, due_at,
+			deadline_at, settled_at, lease, leased)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)
+		ON CONFLICT DO UPDATE SET state = excluded.state, reason = excluded.reason, cursor = excluded.cursor, tries = excluded.tries,
+			manual = excluded.manual, queued_at = excluded.queued_at, due_at = excluded.due_at, deadline_at = excluded.deadline_at,
+			settled_at = excluded.settled_at WHERE state <> 'pending'`
+	for i := range ds {
+		d := &ds[i]
+		lane, err := t.lane(d.Subscription)
+		if err != nil {
+			return err
+		}
+		if lane == 0 {
+			return driver.ErrNotFound
+		}
+		n, err := t.change(upsert).Int(lane).Int(d.Sequence).Text(string(d.State)).Text(d.Reason).Int(d.Cursor).Int(int64(d.Tries)).
+			Int(int64(d.Attempts)).Bool(d.Manual).Time(d.Queued).Time(d.Due).Time(d.Deadline).Time(d.Settled).Int(d.Lease).Exec()
+		if err != nil {
+			return t.fail("queue delivery", err)
+		}
+		if n == 0 || d.State != driver.Pending {
+			continue
+		}
+		if err := t.settleLane(lane, 1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// dueLane is a subscription with something to claim.
+type dueLane struct {
+	n        int64
+	host     string
+	strict   bool
+	parallel int
+}
+
+// Claim reads a bounded number of due lanes: a host that fills them all beyond its share is left out by its next call.
+func (t deliveries) Claim(p driver.ClaimParams) ([]driver.Lease, error) {
+	const query = `SELECT n, host, strict, parallel FROM subscriptions
+		WHERE due_at IS NOT NULL AND due_at <= ?1 AND (expires_at IS NULL OR expires_at > ?1)
+			AND host NOT IN (SELECT value FROM json_each(?2)) ORDER BY due_at LIMIT ?3`
+	s := t.change(query).Int(p.Now.UnixMilli()).Text(hostList(p.BusyHosts)).Int(int64(2 * p.Limit))
+	lanes, err := list(t.tx, "find due lanes", s, func(s *native.Stmt) dueLane {
+		return dueLane{s.ColInt(0), s.ColText(1), s.ColBool(2), int(s.ColInt(3))}
+	})
+	if err != nil {
+		return nil, err
+	}
+	var leases []driver.Lease
+	taken := map[string]int{}
+	for _, l := range lanes {
+		most := min(p.Limit-len(leases), p.PerHost-taken[l.host])
+		if most <= 0 {
+			continue
+		}
+		before := len(leases)
+		if leases, err = t.claimLane(leases, l, p, most); err != nil {
+			return nil, err
+		}
+		taken[l.host] += len(leases) - before
+	}
+	return leases, nil
+}
+
+// hostList writes host names as a JSON array. They come from checked URLs and hold nothing that would need escaping.
+func hostList(hosts []string) string {
+	if len(hosts) == 0 {
+		return "[]"
+	}
+	return `["` + strings.Join(hosts, `","`) + `"]`
+}
+
+func (t deliveries) claimLane(leases []driver.Lease, l dueLane, p driver.ClaimParams, most int) ([]driver.Lease, error) {
+	sequences, err := t.claimable(l, p, most)
+	if err != nil {
+		return nil, err
+	}
+	const lease = `UPDATE deliveries SET leased = 1, lease = lease + 1, due_at = ? WHERE subscription = ? AND sequence = ?`
+	for _, sequence := range sequences {
+		if _, err := t.change(lease).Int(p.Until.UnixMilli()).Int(l.n).Int(sequence).Exec(); err != nil {
+			return nil, t.fail("lease delivery", err)
+		}
+		claimed, err := t.load(l.n, sequence)
+		if err != nil {
+			return nil, err
+		}
+		leases = append(leases, claimed)
+	}
+	return leases, t.settleLane(l.n, 0)
+}
+
+// claimable returns the sequences to lease: a strict lane's oldest; of a free one those whose lease ran out, then others
+// while there is room.
+func (t deliveries) claimable(l dueLane, p driver.ClaimParams, most int) ([]int64, error) {
+	number := func(s *native.Stmt) int64 { return s.ColInt(0) }
+	now := p.Now.UnixMilli()
+	if l.strict {
+		const oldest = `SELECT sequence FROM deliveries WHERE subscription = ? AND state = 'pending' ORDER BY sequence LIMIT 1`
+		return list(t.tx, "find oldest delivery", t.prepare(oldest).Int(l.n), number)
+	}
+	most = min(most, p.PerLane)
+	const lapsed = `SELECT sequence FROM deliveries WHERE subscription = ? AND leased = 1 AND due_at <= ? ORDER BY due_at, sequence LIMIT ?`
+	found, err := list(t.tx, "find lapsed leases", t.prepare(lapsed).Int(l.n).Int(now).Int(int64(most)), number)
+	if err != nil {
+		return nil, err
+	}
+	const leased = `SELECT count(*) FROM deliveries WHERE subscription = ? AND leased = 1`
+	n, err := t.count("count leases", t.prepare(leased).Int(l.n))
+	if err != nil {
+		return nil, err
+	}
+	room := min(most-len(found), l.parallel-int(n))
+	if room <= 0 {
+		return found, nil
+	}
+	const due = `SELECT sequence FROM deliveries WHERE subscription = ? AND state = 'pending' AND leased = 0 AND due_at <= ?
+		ORDER BY due_at, sequence LIMIT ?`
+	more, err := list(t.tx, "find due deliveries", t.prepare(due).Int(l.n).Int(now).Int(int64(room)), number)
+	return append(found, more...), err
+}
+
+// load reads a delivery with its event, if that is kept, and its subscription.
+func (t deliveries) load(lane, sequence int64) (driver.Lease, error) {
+	const query = `SELECT ` + subscriptionColumns + `, ` + deliveryColumns + `, l.epoch, ` + eventColumns + `
+		FROM subscriptions s JOIN deliveries d ON d.subscription = s.n
+			LEFT JOIN event_ledgers l ON l.name = s.ledger LEFT JOIN events e ON e.ledger = l.n AND e.sequence = d.sequence
+		WHERE s.n = ? AND d.sequence = ?`
+	return single(t.tx, "load delivery", t.prepare(query).Int(lane).Int(sequence), func(s *native.Stmt) driver.Lease {
+		const after = subscriptionWidth + deliveryWidth
+		l := driver.Lease{Subscription: scanSubscription(s), Delivery: scanDelivery(s, subscriptionWidth), Epoch: s.ColText(after)}
+		if !s.ColNull(after + 2) {
+			l.Event = scanEvent(s, after+1)
+		}
+		return l
+	}, noRecord)
+}
+
+func (t deliveries) Leased(subscription string, sequence int64) (driver.Lease, error) {
+	lane, err := t.lane(subscription)
+	if err != nil {
+		return driver.Lease{}, err
+	}
+	return t.load(lane, sequence)
+}
+
+func (t deliveries) Settle(ss []driver.Settlement) ([]bool, error) {
+	held := make([]bool, len(ss))
+	for i := range ss {
+		var err error
+		if held[i], err = t.settle(&ss[i]); err != nil {
+			return nil, err
+		}
+	}
+	return held, nil
+}
+
+func (t deliveries) settle(s *driver.Settlement) (bool, error) {
+	lane, err := t.lane(s.Subscription)
+	if err != nil || lane == 0 {
+		return false, err
+	}
+	due, settled, gone, attempts := s.Due, time.Time{}, 0, int64(0)
+	if s.State != driver.Pending {
+		due, settled, gone = time.Time{}, s.At, -1
+	}
+	if s.Attempt != nil {
+		attempts = 1
+	}
+	const update = `UPDATE deliveries SET state = ?1, reason = ?2, due_at = coalesce(?3, due_at), settled_at = ?4, leased = 0,
+			tries = tries + ?5, attempts = attempts + ?5
+		WHERE subscription = ?6 AND sequence = ?7 AND state = 'pending' AND lease = ?8 AND leased = 1`
+	n, err := t.change(update).Text(string(s.State)).Text(s.Reason).Time(due).Time(settled).Int(attempts).
+		Int(lane).Int(s.Sequence).Int(s.Lease).Exec()
+	if err != nil || n == 0 {
+		return false, t.fail("settle delivery", err)
+	}
+	if s.Attempt != nil {
+		if err := t.record(lane, s.Sequence, s.Attempt); err != nil {
+			return false, err
+		}
+	}
+	return true, t.settleLane(lane, gone)
+}
+
+func (t deliveries) record(lane, sequence int64, a *driver.Attempt) error {
+	const insert = `INSERT INTO attempts (subscription, sequence, number, started_at, elapsed_ms, status, category, verdict, manual)
+		SELECT subscription, sequence, attempts, ?, ?, ?, ?, ?, manual FROM deliveries WHERE subscription = ? AND sequence = ?`
+	_, err := t.change(insert).Time(a.Started).Int(a.Elapsed.Milliseconds()).Int(int64(a.Status)).Text(a.Category).Text(a.Verdict).
+		Int(lane).Int(sequence).Exec()
+	return t.fail("record attempt", err)
+}
+
+func (t deliveries) Oldest(subscription string) (int64, error) {
+	const query = `SELECT coalesce((SELECT min(sequence) FROM deliveries WHERE subscription = s.n AND state = 'pending'), 0)
+		FROM subscriptions s WHERE id = ?`
+	return t.count("find oldest delivery", t.prepare(query).Text(subscription))
+}
+
+func (t deliveries) CountPending(subscription string) (int, error) {
+	const query = `SELECT pending FROM subscriptions WHERE id = ?`
+	n, err := t.count("count pending deliveries", t.prepare(query).Text(subscription))
+	return int(n), err
+}
+
+func (t deliveries) Drop(subscription, reason string, at time.Time, limit int) (int, error) {
+	lane, err := t.lane(subscription)
+	if err != nil {
+		return 0, err
+	}
+	const update = `UPDATE deliveries SET state = 'dropped', reason = ?, settled_at = ?, leased = 0 WHERE subscription = ? AND sequence IN
+		(SELECT sequence FROM deliveries WHERE subscription = ? AND state = 'pending' ORDER BY sequence LIMIT ?)`
+	n, err := t.change(update).Text(reason).Int(at.UnixMilli()).Int(lane).Int(lane).Int(int64(limit)).Exec()
+	if err != nil || n == 0 {
+		return 0, t.fail("drop deliveries", err)
+	}
+	return int(n), t.settleLane(lane, -int(n))
+}
+
+// overdue names a pending delivery past its deadline.
+type overdue struct {
+	lane, sequence int64
+	id             string
+}
+
+func (t deliveries) Overdue(now time.Time, reason string, limit int) (map[string]int, error) {
+	const query = `SELECT d.subscription, d.sequence, s.id FROM deliveries d JOIN subscriptions s ON s.n = d.subscription
+		WHERE d.state = 'pending' AND d.deadline_at IS NOT NULL AND d.deadline_at <= ? AND d.leased = 0 AND s.state <> 'suspended'
+		ORDER BY d.deadline_at LIMIT ?`
+	found, err := list(t.tx, "find overdue deliveries", t.change(query).Int(now.UnixMilli()).Int(int64(limit)), func(s *native.Stmt) overdue {
+		return overdue{s.ColInt(0), s.ColInt(1), s.ColText(2)}
+	})
+	if err != nil {
+		return nil, err
+	}
+	const update = `UPDATE deliveries SET state = 'dropped', reason = ?, settled_at = ? WHERE subscription = ? AND sequence = ?`
+	dropped := map[string]int{}
+	for _, o := range found {
+		if _, err := t.change(update).Text(reason).Int(now.UnixMilli()).Int(o.lane).Int(o.sequence).Exec(); err != nil {
+			return nil, t.fail("drop overdue delivery", err)
+		}
+		if err := t.settleLane(o.lane, -1); err != nil {
+			return nil, err
+		}
+		dropped[o.id]++
+	}
+	return dropped, nil
+}
+
+func (t deliveries) Postpone(subscription string, by time.Duration, now time.Time) error {
+	lane, err := t.lane(subscription)
+	if err != nil {
+		return err
+	}
+	if lane == 0 {
+		return driver.ErrNotFound
+	}
+	const update = `UPDATE deliveries SET deadline_at = deadline_at + ?1, due_at = CASE WHEN leased THEN due_at ELSE min(due_at, ?2) END
+		WHERE subscription = ?3 AND state = 'pending'`
+	if _, err := t.change(update).Int(by.Milliseconds()).Int(now.UnixMilli()).Int(lane).Exec(); err != nil {
+		return t.fail("postpone deliveries", err)
+	}
+	return t.settleLane(lane, 0)
+}
+
+func (t deliveries) List(subscription string, before int64, limit int) ([]driver.Delivery, error) {
+	const query = `SELECT ` + deliveryColumns + ` FROM subscriptions s JOIN deliveries d ON d.subscription = s.n
+		WHERE s.id = ?1 AND (?2 = 0 OR d.sequence < ?2) ORDER BY d.sequence DESC LIMIT ?3`
+	return list(t.tx, "list deliveries", t.prepare(query).Text(subscription).Int(before).Int(int64(limit)),
+		func(s *native.Stmt) driver.Delivery { return scanDelivery(s, 0) })
+}
+
+func (t deliveries) Attempts(subscription string, sequence int64, limit int) ([]driver.Attempt, error) {
+	const query = `SELECT number, started_at, elapsed_ms, status, category, verdict, manual FROM attempts
+		WHERE subscription = (SELECT n FROM subscriptions WHERE id = ?) AND sequence = ? ORDER BY number DESC LIMIT ?`
+	s := t.prepare(query).Text(subscription).Int(sequence).Int(int64(limit))
+	return list(t.tx, "list attempts", s, func(s *native.Stmt) driver.Attempt {
+		return driver.Attempt{Subscription: subscription, Sequence: sequence, Number: int(s.ColInt(0)), Started: s.ColTime(1),
+			Elapsed: time.Duration(s.ColInt(2)) * time.Millisecond, Status: int(s.ColInt(3)), Category: s.ColText(4),
+			Verdict: s.ColText(5), Manual: s.ColBool(6)}
+	})
+}
+
+func (t deliveries) NextDue(now time.Time) (due time.Time, err error) {
+	const query = `SELECT min(due_at) FROM subscriptions WHERE due_at IS NOT NULL AND due_at > ?`
+	_, err = t.prepare(query).Int(now.UnixMilli()).Row(func(s *native.Stmt) { due = s.ColTime(0) })
+	return due, t.fail("find next due lane", err)
+}
+
+func (t deliveries) Forget(cutoff time.Time, limit int) (int, error) {
+	const query = `SELECT subscription, sequence FROM deliveries WHERE settled_at IS NOT NULL AND settled_at < ? LIMIT ?`
+	type key struct{ lane, sequence int64 }
+	old, err := list(t.tx, "find old deliveries", t.change(query).Int(cutoff.UnixMilli()).Int(int64(limit)),
+		func(s *native.Stmt) key { return key{s.ColInt(0), s.ColInt(1)} })
+	if err != nil {
+		return 0, err
+	}
+	const remove = `DELETE FROM deliveries WHERE subscription = ? AND sequence = ?`
+	for _, k := range old {
+		if _, err := t.change(remove).Int(k.lane).Int(k.sequence).Exec(); err != nil {
+			return 0, t.fail("forget delivery", err)
+		}
+	}
+	return len(old), nil
+}
