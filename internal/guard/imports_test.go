@@ -63,6 +63,8 @@ var arrows = map[family]struct {
 // exceptions are single arrows that the families alone would forbid, each with its reason.
 var exceptions = map[[2]string]string{
 	{"mcpevents", "internal/egress"}:   "outbound calls of the library go through the same address guard as the relay's",
+	{"internal/sqlite", "mcpevents"}:   "the relay's stores are drivers of the library, on their own transactions",
+	{"internal/postgres", "mcpevents"}: "likewise",
 	{"internal/cli", "internal/admin"}: "the command line is the other end of the operator's socket",
 }
 

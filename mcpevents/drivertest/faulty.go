@@ -93,7 +93,7 @@ func (f *Faulty) Update(ctx context.Context, fn func(driver.Tx) error) error {
 }
 
 // flowWrites bounds how many writes of a flow are failed, one run for each and for both failures.
-const flowWrites = 40
+const flowWrites = 25
 
 const flowEvents = 5
 
