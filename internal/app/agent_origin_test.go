@@ -165,7 +165,7 @@ func TestCase142NothingSecretIsLogged(t *testing.T) {
 	agent := d.Agent("bot")
 	const words = "words-of-the-person"
 	q := spoken(d, agent)
-	link := clipLink(d.Mailbox, q.relay, time.Now().Add(time.Minute))
+	link := clipLink(d.Mailbox, q.relay, time.Now().Add(time.Hour))
 	_, sig, _ := strings.Cut(link, "sig=")
 	for _, token := range []string{agent.Token, d.Token, otherDigit(agent.Token, len(agent.Token)-1), agent.Token + "0"} {
 		for _, route := range []struct{ method, path string }{
