@@ -7,11 +7,14 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/coder/websocket"
 
+	"github.com/herald-relay/herald/internal/store"
+	"github.com/herald-relay/herald/internal/storetest"
 	"github.com/herald-relay/herald/internal/testkit"
 )
 
@@ -133,6 +136,33 @@ func devReceipt(a *testkit.Agent, agentID string) testkit.Answer {
 		a.T.Fatalf("receipt: %d %s", got.Status, got.Raw)
 	}
 	return got
+}
+
+// wrapFaulty is a testkit wrapper that hands out the store whose writes fail on demand.
+func wrapFaulty(into **storetest.Faulty) func(store.Store) store.Store {
+	return func(s store.Store) store.Store {
+		*into = storetest.NewFaulty(s)
+		return *into
+	}
+}
+
+// broken is a store whose writes all fail while it is down.
+type broken struct {
+	store.Store
+	down atomic.Bool
+}
+
+func (b *broken) wrap(s store.Store) store.Store {
+	b.Store = s
+	return b
+}
+
+// Update fails while the store is down.
+func (b *broken) Update(ctx context.Context, fn func(store.Tx) error) error {
+	if b.down.Load() {
+		return storetest.ErrInjected
+	}
+	return b.Store.Update(ctx, fn)
 }
 
 // devUsage reads one number of the usage.

@@ -75,12 +75,13 @@ type stream struct {
 	persisted int64        // what the store knows of it; owned by the reader
 	lastSeq   int64        // how far notifications were sent; owned by the pump
 
-	mu      sync.Mutex // guards the rest
-	pumping bool       // a pump runs
-	closing bool       // no pump may start any more
-	later   bool       // a timer will have the store looked at
-	why     string     // the stream ends, when the relay ends it
-	todo    todo       // for the pump's next round
+	mu       sync.Mutex    // guards the rest
+	pumping  bool          // a pump runs
+	closing  bool          // no pump may start any more
+	later    bool          // a timer will have the store looked at
+	why      string        // the stream ends, when the relay ends it
+	farewell chan struct{} // made when the relay begins to say goodbye, closed when it has
+	todo     todo          // for the pump's next round
 }
 
 // todo is what a stream may have to tell its device.
@@ -208,8 +209,19 @@ func (s *stream) run() {
 	if why := s.end(EndedGone); s.api.Closed != nil {
 		s.api.Closed(why)
 	}
-	s.conn.CloseNow()
+	s.hangUp()
 	s.forget()
+}
+
+// hangUp lets a goodbye come to its end: the device must learn why it is turned away.
+func (s *stream) hangUp() {
+	s.mu.Lock()
+	farewell := s.farewell
+	s.mu.Unlock()
+	if farewell != nil {
+		<-farewell
+	}
+	s.conn.CloseNow()
 }
 
 // end lets no pump start any more and returns why the stream ends: the first reason given counts.
@@ -388,8 +400,9 @@ func (s *stream) close(why string, code websocket.StatusCode, reason string) {
 	if s.closing {
 		return
 	}
-	s.closing, s.why = true, why
+	s.closing, s.why, s.farewell = true, why, make(chan struct{})
 	s.api.streams.Go(func() {
+		defer close(s.farewell)
 		cut := time.AfterFunc(goodbyeWithin, func() { _ = s.line.Close() })
 		defer cut.Stop()
 		_ = s.conn.Close(code, reason) // fails only when the device is gone already

@@ -1,6 +1,7 @@
 package mailbox
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"time"
@@ -70,10 +71,16 @@ func (s *Service) keepClip(ctx context.Context, m relay.MailboxID, id relay.Noti
 		n.ClipBytes, n.ClipType = int64(len(data)), kind
 		return tx.Notifications().Save(n)
 	})
-	if err != nil {
+	if refused(err) {
 		return err
 	}
-	return aside.Keep()
+	return cmp.Or(err, aside.Keep()) // a commit whose answer was lost must not lack its file
+}
+
+// refused tells a refusal, after which nothing was stored, from a failure, after which something may have been.
+func refused(err error) bool {
+	kind := fault.From(err).Kind
+	return err != nil && kind != fault.Internal && kind != fault.Unavailable
 }
 
 // clipsLeft judges the daily count before any byte is read.

@@ -73,7 +73,7 @@ func (s *Service) Send(ctx context.Context, p credential.Principal, in payload.P
 	if err != nil {
 		return relay.Notification{}, false, goneIsUnauthorized(err)
 	}
-	if !duplicate {
+	if !duplicate || n.Waiting() { // of a first try whose answer was lost, nobody was told
 		s.Hub.Publish(relay.Hint{Kind: relay.HintQueued, Mailbox: n.Mailbox, Notification: n.ID})
 	}
 	return n, duplicate, nil
