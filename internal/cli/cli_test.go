@@ -257,7 +257,10 @@ func TestInterruptedIsStatus130(t *testing.T) {
 
 // Every flag of settingFlags is a setting that package config knows by that name.
 func TestSettingFlagsAreSettings(t *testing.T) {
-	for f := range reflect.TypeFor[settingFlags]().Fields() {
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[settingFlags]()) {
+		if f.Anonymous {
+			continue
+		}
 		name := f.Tag.Get("name")
 		if name == "" {
 			name = dashed(f.Name)

@@ -43,7 +43,7 @@ type problemBody struct {
 
 // Run checks.
 func (c *configCheckCmd) Run(k *kong.Context, w *World) error {
-	cfg, err := c.load(k)
+	cfg, err := configuration(k)
 	if c.JSON {
 		return errors.Join(w.json(configReport(cfg, err)), quietly(err))
 	}

@@ -74,7 +74,7 @@ func (x *examination) add(check, state, detail, fix string) {
 // Run examines.
 func (c *doctorCmd) Run(ctx context.Context, k *kong.Context, w *World) error {
 	x := &examination{w: w}
-	cfg, err := c.settingFlags.load(k)
+	cfg, err := configuration(k)
 	if x.configuration(cfg, err); err == nil {
 		x.relayHere(ctx, cfg)
 	}

@@ -22,8 +22,8 @@ type personCmd struct {
 const whereAdmin = `A running relay is asked over the socket in its data directory; otherwise its database is opened. Give the same --data or --database as to herald serve.`
 
 // withAdmin opens the operator's side of a relay for fn.
-func withAdmin(ctx context.Context, k *kong.Context, f *settingFlags, fn func(admin.Admin) error) error {
-	cfg, err := f.load(k)
+func withAdmin(ctx context.Context, k *kong.Context, fn func(admin.Admin) error) error {
+	cfg, err := configuration(k)
 	if err != nil {
 		return err
 	}
@@ -38,7 +38,7 @@ type personAddCmd struct {
 	Name string `arg:"" help:"What the person is called: 1 to 32 of a-z, 0-9 and -."`
 	jsonFlag
 	qrFlag
-	settingFlags
+	placeFlags
 }
 
 // Help is shown below the flags.
@@ -48,7 +48,7 @@ func (*personAddCmd) Help() string {
 
 // Run adds.
 func (c *personAddCmd) Run(ctx context.Context, k *kong.Context, w *World) error {
-	return withAdmin(ctx, k, &c.settingFlags, func(a admin.Admin) error {
+	return withAdmin(ctx, k, func(a admin.Admin) error {
 		inv, err := a.AddPerson(ctx, c.Name)
 		if err != nil {
 			return err
@@ -69,7 +69,7 @@ func showInvitation(w *World, inv admin.Invitation, asJSON bool, qr *qrFlag) err
 
 type personListCmd struct {
 	jsonFlag
-	settingFlags
+	placeFlags
 }
 
 // Help is shown below the flags.
@@ -77,7 +77,7 @@ func (*personListCmd) Help() string { return whereAdmin + "\n\nExample:\n  heral
 
 // Run lists.
 func (c *personListCmd) Run(ctx context.Context, k *kong.Context, w *World) error {
-	return withAdmin(ctx, k, &c.settingFlags, func(a admin.Admin) error {
+	return withAdmin(ctx, k, func(a admin.Admin) error {
 		people, err := a.People(ctx)
 		if err != nil {
 			return err
@@ -99,7 +99,7 @@ type personLinkCmd struct {
 	Name string `arg:"" help:"Whose device will be paired."`
 	jsonFlag
 	qrFlag
-	settingFlags
+	placeFlags
 }
 
 // Help is shown below the flags.
@@ -109,7 +109,7 @@ func (*personLinkCmd) Help() string {
 
 // Run invites.
 func (c *personLinkCmd) Run(ctx context.Context, k *kong.Context, w *World) error {
-	return withAdmin(ctx, k, &c.settingFlags, func(a admin.Admin) error {
+	return withAdmin(ctx, k, func(a admin.Admin) error {
 		inv, err := a.Invite(ctx, c.Name)
 		if err != nil {
 			return err
@@ -121,7 +121,7 @@ func (c *personLinkCmd) Run(ctx context.Context, k *kong.Context, w *World) erro
 type personRemoveCmd struct {
 	Name string `arg:"" help:"Who is removed."`
 	Yes  bool   `help:"Really do it."`
-	settingFlags
+	placeFlags
 }
 
 // Help is shown below the flags.
@@ -134,7 +134,7 @@ func (c *personRemoveCmd) Run(ctx context.Context, k *kong.Context, w *World) er
 	if !c.Yes {
 		return failed("add --yes to do it", "this removes %s with every device, key and notification", screen.Line(c.Name))
 	}
-	return withAdmin(ctx, k, &c.settingFlags, func(a admin.Admin) error {
+	return withAdmin(ctx, k, func(a admin.Admin) error {
 		if err := a.RemovePerson(ctx, c.Name); err != nil {
 			return err
 		}

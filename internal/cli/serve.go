@@ -44,7 +44,7 @@ Examples:
 
 // Run serves.
 func (c *serveCmd) Run(ctx context.Context, k *kong.Context, w *World) error {
-	cfg, err := c.load(k)
+	cfg, err := configuration(k)
 	if err != nil {
 		return err
 	}
