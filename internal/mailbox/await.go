@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/herald-relay/herald/internal/credential"
-	"github.com/herald-relay/herald/internal/fault"
 	"github.com/herald-relay/herald/internal/presence"
 	"github.com/herald-relay/herald/internal/relay"
 	"github.com/herald-relay/herald/internal/store"
@@ -96,12 +95,9 @@ func (w *Wait) For(ctx context.Context, patience time.Duration) (*Outcome, error
 // look reads the notification for as long as its key works: a wait outlives the check that began it.
 func (w *Wait) look(ctx context.Context, n *relay.Notification) error {
 	return w.svc.Store.View(ctx, func(tx store.Tx) error {
-		k, err := tx.Keys().Get(w.agent.Mailbox, w.agent.Key)
+		err := stillWorks(tx, w.agent)
 		if err != nil {
 			return err
-		}
-		if !k.Active() {
-			return fault.NotFoundf("the key was revoked")
 		}
 		*n, err = tx.Notifications().Get(w.agent.Mailbox, w.id)
 		return err

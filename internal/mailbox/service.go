@@ -54,6 +54,9 @@ func (s *Service) Send(ctx context.Context, p credential.Principal, in payload.P
 	var expired []store.Expired
 	err = s.Store.Update(ctx, func(tx store.Tx) error {
 		n, duplicate, refusal, expired = relay.Notification{}, false, nil, nil
+		if err := stillWorks(tx, p); err != nil {
+			return err
+		}
 		if in.AgentID != "" {
 			if n, duplicate, err = findSent(tx, p, in.AgentID, now); err != nil || duplicate {
 				return err
@@ -77,6 +80,15 @@ func (s *Service) Send(ctx context.Context, p credential.Principal, in payload.P
 		s.Hub.Publish(relay.Hint{Kind: relay.HintQueued, Mailbox: n.Mailbox, Notification: n.ID})
 	}
 	return n, duplicate, nil
+}
+
+// stillWorks is NotFound once the key was revoked or purged: a request that was proven before may come after that.
+func stillWorks(tx store.Tx, p credential.Principal) error {
+	k, err := tx.Keys().Get(p.Mailbox, p.Key)
+	if err == nil && !k.Active() {
+		err = fault.NotFoundf("the key was revoked")
+	}
+	return err
 }
 
 func findSent(tx store.Tx, p credential.Principal, agentID string, now time.Time) (relay.Notification, bool, error) {
