@@ -2,6 +2,7 @@ package main
 
 import (
 	"math/rand/v2"
+	"syscall"
 	"time"
 )
 
@@ -87,6 +88,7 @@ func measured(dir string, mailboxes, notifications int) (*target, error) {
 	if err != nil {
 		return nil, err
 	}
+	syscall.Sync() // what filled the store must not be written back while it is measured
 	p, err := start("serve-relay", dir)
 	return &target{p, boxes}, err
 }
@@ -111,6 +113,7 @@ func compareStores(r *report, s scale, empty, full *target) error {
 			}
 			times[t] = [2]time.Duration{sent, got}
 		}
+		r.note("p50 of notify, empty and full; of receipt reads", "%s %s; %s %s", times[empty][0], times[full][0], times[empty][1], times[full][1])
 		notify = append(notify, float64(times[full][0])/float64(times[empty][0]))
 		read = append(read, float64(times[full][1])/float64(times[empty][1]))
 	}

@@ -21,8 +21,8 @@ type box struct {
 	agentIDs    []string // of some of its notifications
 }
 
-// seed fills the database of a relay that does not run: that many mailboxes, and notifications spread over them, already
-// acknowledged as they would be in a relay at work.
+// seed fills the database of a relay that does not run: that many mailboxes, and notifications spread over them and over
+// the last 23 hours, already acknowledged as they would be in a relay at work.
 func seed(dir string, mailboxes, notifications int) ([]box, error) {
 	ctx := context.Background()
 	st, err := sqlite.Open(ctx, databaseIn(dir), nil)
@@ -72,11 +72,13 @@ func seedBoxes(ctx context.Context, st store.Store, count int) ([]box, error) {
 func seedNotifications(ctx context.Context, st store.Store, boxes []box, count int) error {
 	var mu sync.Mutex
 	const group = 200
+	begin := relay.Millis(time.Now().Add(-23 * time.Hour))
+	apart := 23 * time.Hour / time.Duration(max(count, 1))
 	return inParallel(count/group, func(i int) error {
 		return st.Update(ctx, func(tx store.Tx) error {
 			for k := range group {
 				b := &boxes[(i*group+k)%len(boxes)]
-				now := relay.Millis(time.Now())
+				now := relay.Millis(begin.Add(time.Duration(i*group+k) * apart))
 				agentID := fmt.Sprintf("job-%d-%d", i, k)
 				in, err := payload.Parse(typicalBody(agentID), 32<<10)
 				if err != nil {
