@@ -95,7 +95,7 @@ func (s keys) Purge(m relay.MailboxID, id relay.KeyID) error {
 	if err != nil {
 		return err
 	}
-	u.learnNothing()
+	u.unlearn()
 	u.addWaiting(b, -waiting)
 	if gone == 0 {
 		return noKey()

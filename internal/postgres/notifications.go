@@ -45,7 +45,7 @@ func (s notifications) Get(m relay.MailboxID, id relay.NotificationID) (n relay.
 		err = noNotification()
 	}
 	if err == nil && s.t.u != nil {
-		s.t.u.waiting[id] = n.Waiting()
+		learn(&s.t.u.waiting, place{m, id}, n.Waiting())
 	}
 	return n, err
 }
@@ -71,9 +71,9 @@ func (s notifications) sent(m relay.MailboxID, k relay.KeyID, id string) (n rela
 	}
 	err = s.t.read(m, q)
 	if err == nil && s.t.u != nil {
-		s.t.u.holders[agentID{sender{m, k}, id}] = holder{n.ID, n.CreatedAt}
+		learn(&s.t.u.holders, agentID{sender{m, k}, id}, holder{n.ID, n.CreatedAt})
 		if n.ID != "" {
-			s.t.u.waiting[n.ID] = n.Waiting()
+			learn(&s.t.u.waiting, place{m, n.ID}, n.Waiting())
 		}
 	}
 	return n, err
@@ -121,8 +121,8 @@ func (s notifications) admission(a *admission) (waiting int64, err error) {
 	if err := u.ask(&step{admission: a}); err != nil {
 		return 0, err
 	}
-	u.lastSeq[sender{a.mailbox, a.key}] = a.lastSeq
-	u.counted[usageKey{a.mailbox, a.day}] = a.counted
+	learn(&u.lastSeq, sender{a.mailbox, a.key}, a.lastSeq)
+	learn(&u.counted, usageKey{a.mailbox, a.day}, a.counted)
 	b := u.boxes[a.mailbox]
 	if !b.exists {
 		return 0, noMailbox()
@@ -168,9 +168,9 @@ func (u *update) insert(b *box, in insertion, old holder) {
 		w.freed = append(w.freed, old.id)
 	}
 	w.inserts = append(w.inserts, in)
-	u.lastSeq[key] = in.keySeq
-	u.holders[agentID{key, in.AgentID}] = holder{in.ID, relay.Millis(in.CreatedAt)}
-	u.waiting[in.ID] = in.Waiting()
+	learn(&u.lastSeq, key, in.keySeq)
+	learn(&u.holders, agentID{key, in.AgentID}, holder{in.ID, relay.Millis(in.CreatedAt)})
+	learn(&u.waiting, place{in.Mailbox, in.ID}, in.Waiting())
 	if in.Waiting() {
 		u.addWaiting(b, 1)
 	}
@@ -208,7 +208,7 @@ func (s notifications) learnLastSeq(k sender) error {
 	}
 	var seq int64
 	err := s.t.read(k.mailbox, &query{what: "find last sent", sql: lastKeySeq, args: []any{idBytes(k.mailbox), idBytes(k.key)}, each: one(&seq)})
-	s.t.u.lastSeq[k] = seq
+	learn(&s.t.u.lastSeq, k, seq)
 	return err
 }
 
@@ -237,7 +237,7 @@ func (s notifications) Save(n relay.Notification) error {
 	if err != nil {
 		return err
 	}
-	was, known := u.waiting[n.ID]
+	was, known := u.waiting[place{n.Mailbox, n.ID}]
 	if !known {
 		q := &query{what: "find notification", sql: isWaiting, args: []any{noteBytes(n.ID), idBytes(n.Mailbox)}, each: one(&was)}
 		if err := u.ask(&step{queries: []*query{q}}); err != nil {
@@ -253,7 +253,7 @@ func (s notifications) Save(n relay.Notification) error {
 
 // save puts off storing a receipt, in place of what was put off for it before.
 func (u *update) save(b *box, n relay.Notification, was bool) {
-	u.waiting[n.ID] = n.Waiting()
+	learn(&u.waiting, place{n.Mailbox, n.ID}, n.Waiting())
 	switch is := n.Waiting(); {
 	case is && !was:
 		u.addWaiting(b, 1)

@@ -65,7 +65,6 @@ func (s *Store) newUpdate(ctx context.Context, scopes []string, alone bool) *upd
 		u.line = s.lonely
 	}
 	u.owned, u.boxes = map[string]bool{}, map[relay.MailboxID]*box{}
-	u.learnNothing()
 	return u
 }
 
@@ -93,11 +92,17 @@ type update struct {
 	gate     bool            // the next step locks the directory
 
 	boxes   map[relay.MailboxID]*box
-	waiting map[relay.NotificationID]bool // what is known of notifications: whether they wait
-	lastSeq map[sender]int64              // newest key_seq by key
+	waiting map[place]bool   // what is known of notifications: whether they wait
+	lastSeq map[sender]int64 // newest key_seq by key
 	holders map[agentID]holder
 	counted map[usageKey]bool // days known to have a row in usage
 	put     *writes
+}
+
+// place is a notification in its mailbox.
+type place struct {
+	mailbox relay.MailboxID
+	id      relay.NotificationID
 }
 
 type sender struct {
@@ -145,10 +150,16 @@ func (u *update) depart() {
 	}
 }
 
-func (u *update) learnNothing() {
-	u.waiting, u.lastSeq = map[relay.NotificationID]bool{}, map[sender]int64{}
-	u.holders, u.counted = map[agentID]holder{}, map[usageKey]bool{}
+// learn notes a fact in a map that is made for the first one: most updates learn little.
+func learn[K comparable, V any](m *map[K]V, k K, v V) {
+	if *m == nil {
+		*m = map[K]V{}
+	}
+	(*m)[k] = v
 }
+
+// unlearn forgets what is known of notifications and usage.
+func (u *update) unlearn() { u.waiting, u.lastSeq, u.holders, u.counted = nil, nil, nil, nil }
 
 // own makes the update the owner of a scope before it goes on. While it owns nothing and shares no transaction, it may
 // wait for that. Afterwards, a scope that is taken ends the attempt, because its owner may be waiting for this update.
@@ -311,7 +322,7 @@ func (u *update) addWaiting(b *box, delta int64) {
 
 // relearn forgets what is known of notifications and counters, because a statement has changed them behind its back.
 func (u *update) relearn() {
-	u.learnNothing()
+	u.unlearn()
 	for _, b := range u.boxes {
 		u.unlocked = append(u.unlocked, b)
 	}
