@@ -4,6 +4,8 @@ import (
 	"hash/maphash"
 	"sync"
 	"time"
+
+	"github.com/herald-relay/herald/internal/relay"
 )
 
 // Window is a sliding-window limit held in memory, one tally per subject; a restart forgives. Memory is bounded by
@@ -30,6 +32,7 @@ type ring struct {
 }
 
 // Allow makes a stroke for subject at now and reports whether it was within the limit. A refused one is not counted.
+// Strokes from before the clock was set back do not count (relay.ClockSlack).
 func (w *Window) Allow(subject string, now time.Time) bool {
 	w.once.Do(func() { w.seed = maphash.MakeSeed() })
 	s := &w.shards[maphash.String(w.seed, subject)%uint64(len(w.shards))]
@@ -58,7 +61,7 @@ func (r *ring) allow(limit int, now time.Time, span time.Duration) bool {
 		r.times = append(r.times, now.UnixMilli())
 		return true
 	}
-	if now.UnixMilli()-r.times[r.at] < span.Milliseconds() {
+	if since := now.UnixMilli() - r.times[r.at]; since < span.Milliseconds() && since >= -relay.ClockSlack.Milliseconds() {
 		return false
 	}
 	r.times[r.at] = now.UnixMilli()

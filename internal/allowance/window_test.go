@@ -40,6 +40,29 @@ func TestAWindowAllowsItsLimitAndSlides(t *testing.T) {
 	}
 }
 
+// TestAClockSetBackDoesNotBarAKey has the whole limit used up an hour ahead. A key used to be barred until that hour and the
+// window were over.
+func TestAClockSetBackDoesNotBarAKey(t *testing.T) {
+	t.Parallel()
+	w := &Window{Limit: 3, Span: 10 * time.Minute}
+	back := noon.Add(-time.Hour)
+	for i, step := range []struct {
+		at   time.Time
+		want bool
+	}{
+		{noon, true}, {noon.Add(time.Second), true}, {noon.Add(2 * time.Second), true},
+		{noon.Add(-30 * time.Second), false}, // requests that overtake one another are no clock set back
+		{back, true}, {back.Add(time.Second), true}, {back.Add(2 * time.Second), true},
+		{back.Add(3 * time.Second), false}, // the limit holds
+		{back.Add(10 * time.Minute), true},
+		{noon, true}, // the clock has caught up
+	} {
+		if got := w.Allow("key", step.at); got != step.want {
+			t.Errorf("stroke %d: allowed = %v", i+1, got)
+		}
+	}
+}
+
 func TestSubjectsOfAWindowAreTheirOwn(t *testing.T) {
 	t.Parallel()
 	w := &Window{Limit: 1, Span: time.Minute}

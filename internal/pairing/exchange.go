@@ -54,7 +54,7 @@ func (s *Service) Exchange(ctx context.Context, code, name, address string, now 
 }
 
 func (s *Service) take(tx store.Tx, code, address string, now time.Time) (relay.PairCode, error) {
-	wrong, err := tx.Marks().Count(markWrong, address, now.Add(-wrongWindow))
+	wrong, err := strokes(tx, markWrong, address, wrongWindow, now)
 	if err != nil {
 		return relay.PairCode{}, err
 	}

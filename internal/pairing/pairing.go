@@ -169,7 +169,7 @@ func (s *Service) startAllowed(tx store.Tx, address string, now time.Time) error
 		limit   int
 	}{{address, s.Limits.StartsPerHour}, {"", s.Limits.StartsInAll}}
 	for _, c := range checks {
-		n, err := tx.Marks().Count(markStart, c.subject, now.Add(-startWindow))
+		n, err := strokes(tx, markStart, c.subject, startWindow, now)
 		if err != nil {
 			return err
 		}
@@ -189,6 +189,16 @@ func (s *Service) startAllowed(tx store.Tx, address string, now time.Time) error
 		return tooMany("too many pairing codes wait to be used; use one, or wait until they run out", relay.PairCodeLife)
 	}
 	return tx.Marks().Add(markStart, address, now)
+}
+
+// strokes counts the strokes on a tally within the window that ends now, without those from before the clock was set back.
+func strokes(tx store.Tx, kind, subject string, window time.Duration, now time.Time) (int, error) {
+	all, err := tx.Marks().Count(kind, subject, now.Add(-window))
+	if err != nil || all == 0 {
+		return 0, err
+	}
+	ahead, err := tx.Marks().Count(kind, subject, now.Add(relay.ClockSlack))
+	return all - ahead, err
 }
 
 func tooMany(detail string, after time.Duration) error {
@@ -225,7 +235,7 @@ func (s *Service) StartLink(ctx context.Context, p credential.Principal, name st
 		if err != nil {
 			return err
 		}
-		started, err := tx.Marks().Count(markLinkStart, string(p.Mailbox), now.Add(-startWindow))
+		started, err := strokes(tx, markLinkStart, string(p.Mailbox), startWindow, now)
 		if err != nil {
 			return err
 		}

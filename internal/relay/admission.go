@@ -10,6 +10,11 @@ import (
 // RateWindow is the sliding window of the per-key limits.
 const RateWindow = 10 * time.Minute
 
+// ClockSlack is how much later than now something may be dated and still count for a rate: requests overtake one another,
+// and the clocks of several processes differ a little. What is dated later is from before the clock was set back, and
+// counts for nothing until its time has come.
+const ClockSlack = time.Minute
+
 // AdmissionLimits are the allowances judged when a notification is accepted.
 type AdmissionLimits struct {
 	PerKey int // accepted notifications per key in RateWindow

@@ -9,9 +9,7 @@ import (
 
 const (
 	window = int64(relay.RateWindow / 1e6) // milliseconds
-	// ahead is how much later than now a send may be dated and still count: requests overtake one another. Beyond it the
-	// clock was set back since, and the send counts no more.
-	ahead = int64(60_000)
+	ahead  = int64(relay.ClockSlack / 1e6)
 	// maxStrokes bounds the memory of one key. Up to so many different milliseconds are kept exactly; then neighbours
 	// closer than grain are merged, each taking the later instant, so that a limit admits too few, never too many.
 	maxStrokes = 4096
