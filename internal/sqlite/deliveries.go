@@ -8,7 +8,10 @@ import (
 	"github.com/herald-relay/herald/mcpevents/driver"
 )
 
-type deliveries struct{ *tx }
+type deliveries struct {
+	*tx
+	lanes lanes
+}
 
 const deliveryColumns = `s.id, d.sequence, s.ledger, d.state, d.reason, d.cursor, d.tries, d.attempts, d.manual, d.queued_at, d.due_at,
 	d.deadline_at, d.settled_at, d.lease, d.leased`
@@ -33,9 +36,12 @@ func (t deliveries) Queue(ds []driver.Delivery) error {
 			settled_at = excluded.settled_at WHERE state <> 'pending'`
 	for i := range ds {
 		d := &ds[i]
-		lane, err := t.lane(d.Subscription)
-		if err != nil {
-			return err
+		lane := t.lanes[d.Subscription]
+		if lane == 0 {
+			var err error
+			if lane, err = t.lane(d.Subscription); err != nil {
+				return err
+			}
 		}
 		if lane == 0 {
 			return driver.ErrNotFound
@@ -48,7 +54,7 @@ func (t deliveries) Queue(ds []driver.Delivery) error {
 		if n == 0 || d.State != driver.Pending {
 			continue
 		}
-		if err := t.settleLane(lane, 1); err != nil {
+		if err := t.queueLane(lane, d); err != nil {
 			return err
 		}
 	}
@@ -124,7 +130,7 @@ func (t deliveries) claimable(l dueLane, p driver.ClaimParams, most int) ([]int6
 	number := func(s *native.Stmt) int64 { return s.ColInt(0) }
 	now := p.Now.UnixMilli()
 	if l.strict {
-		const oldest = `SELECT sequence FROM deliveries WHERE subscription = ? AND state = 'pending' ORDER BY sequence LIMIT 1`
+		const oldest = `SELECT oldest FROM subscriptions WHERE n = ? AND oldest > 0`
 		return list(t.tx, "find oldest delivery", t.prepare(oldest).Int(l.n), number)
 	}
 	most = min(most, p.PerLane)
@@ -220,8 +226,7 @@ func (t deliveries) record(lane, sequence int64, a *driver.Attempt) error {
 }
 
 func (t deliveries) Oldest(subscription string) (int64, error) {
-	const query = `SELECT coalesce((SELECT min(sequence) FROM deliveries WHERE subscription = s.n AND state = 'pending'), 0)
-		FROM subscriptions s WHERE id = ?`
+	const query = `SELECT oldest FROM subscriptions WHERE id = ?`
 	return t.count("find oldest delivery", t.prepare(query).Text(subscription))
 }
 
@@ -236,9 +241,10 @@ func (t deliveries) Drop(subscription, reason string, at time.Time, limit int) (
 	if err != nil {
 		return 0, err
 	}
-	const update = `UPDATE deliveries SET state = 'dropped', reason = ?, settled_at = ?, leased = 0 WHERE subscription = ? AND sequence IN
-		(SELECT sequence FROM deliveries WHERE subscription = ? AND state = 'pending' ORDER BY sequence LIMIT ?)`
-	n, err := t.change(update).Text(reason).Int(at.UnixMilli()).Int(lane).Int(lane).Int(int64(limit)).Exec()
+	const update = `UPDATE deliveries SET state = 'dropped', reason = ?1, settled_at = ?2, leased = 0 WHERE subscription = ?3 AND sequence IN
+		(SELECT sequence FROM deliveries WHERE subscription = ?3 AND sequence >= (SELECT oldest FROM subscriptions WHERE n = ?3)
+			AND state = 'pending' ORDER BY sequence LIMIT ?4)`
+	n, err := t.change(update).Text(reason).Int(at.UnixMilli()).Int(lane).Int(int64(limit)).Exec()
 	if err != nil || n == 0 {
 		return 0, t.fail("drop deliveries", err)
 	}

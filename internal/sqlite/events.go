@@ -16,22 +16,27 @@ func (s *Store) Events() driver.Driver { return eventStore{s} }
 type eventStore struct{ s *Store }
 
 func (e eventStore) Update(ctx context.Context, fn func(driver.Tx) error) error {
-	return e.s.Update(ctx, func(t store.Tx) error { return fn(eventTx{t.(*tx)}) })
+	return e.s.Update(ctx, func(t store.Tx) error { return fn(newEventTx(t.(*tx))) })
 }
 
 func (e eventStore) View(ctx context.Context, fn func(driver.Tx) error) error {
-	return e.s.View(ctx, func(t store.Tx) error { return fn(eventTx{t.(*tx)}) })
+	return e.s.View(ctx, func(t store.Tx) error { return fn(newEventTx(t.(*tx))) })
 }
 
 // Events returns the transaction as package mcpevents needs it.
-func (t *tx) Events() driver.Tx { return eventTx{t} }
+func (t *tx) Events() driver.Tx { return newEventTx(t) }
 
 // eventTx is a transaction with the nouns of driver.Tx.
-type eventTx struct{ *tx }
+type eventTx struct {
+	*tx
+	lanes lanes
+}
+
+func newEventTx(t *tx) eventTx { return eventTx{t, lanes{}} }
 
 func (t eventTx) Events() driver.Events               { return events{t.tx} }
-func (t eventTx) Subscriptions() driver.Subscriptions { return subscriptions{t.tx} }
-func (t eventTx) Deliveries() driver.Deliveries       { return deliveries{t.tx} }
+func (t eventTx) Subscriptions() driver.Subscriptions { return subscriptions{t.tx, t.lanes} }
+func (t eventTx) Deliveries() driver.Deliveries       { return deliveries{t.tx, t.lanes} }
 func (t eventTx) Verifications() driver.Verifications { return verifications{t.tx} }
 
 func noRecord() error { return driver.ErrNotFound }
@@ -164,8 +169,7 @@ func (t events) Forget(cutoff time.Time, limit int) (int, error) {
 func (t events) forgetFront(ledger int64, cutoff time.Time, limit int) (int, error) {
 	const bound = `SELECT min(forgotten + ?2,
 			coalesce((SELECT min(sequence) FROM events WHERE ledger = l.n AND recorded_at >= ?3) - 1, newest),
-			coalesce((SELECT min((SELECT min(sequence) FROM deliveries WHERE subscription = s.n AND state = 'pending'))
-				FROM subscriptions s WHERE s.ledger = l.name AND s.pending > 0) - 1, newest))
+			coalesce((SELECT min(oldest) FROM subscriptions s WHERE s.ledger = l.name AND s.pending > 0) - 1, newest))
 		FROM event_ledgers l WHERE n = ?1`
 	last, err := t.count("bound forgetting", t.prepare(bound).Int(ledger).Int(int64(limit)).Int(cutoff.UnixMilli()))
 	if err != nil {

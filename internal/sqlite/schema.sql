@@ -40,8 +40,6 @@ CREATE INDEX deliveries_overdue ON deliveries (deadline_at) WHERE state = 'pendi
 
 CREATE INDEX deliveries_settled ON deliveries (settled_at) WHERE settled_at IS NOT NULL;
 
-CREATE INDEX deliveries_waiting ON deliveries (subscription, sequence) WHERE state = 'pending';
-
 CREATE TABLE devices (
 	n            INTEGER PRIMARY KEY,
 	mailbox      INTEGER NOT NULL REFERENCES mailboxes (n) ON DELETE CASCADE,
@@ -214,6 +212,7 @@ CREATE TABLE subscriptions (
 	tried         INTEGER NOT NULL,
 	failed        INTEGER NOT NULL,
 	pending       INTEGER NOT NULL DEFAULT 0 CHECK (pending >= 0), -- equals the number of pending rows in deliveries
+	oldest        INTEGER NOT NULL DEFAULT 0,         -- the lowest sequence of those, 0 when there is none
 	due_at        INTEGER                             -- the lane rule of mcpevents/driver; NULL when there is nothing to do
 ) STRICT;
 

@@ -8,7 +8,13 @@ import (
 	"github.com/herald-relay/herald/mcpevents/driver"
 )
 
-type subscriptions struct{ *tx }
+type subscriptions struct {
+	*tx
+	lanes lanes
+}
+
+// lanes remembers the keys of subscriptions that a transaction met.
+type lanes map[string]int64
 
 const subscriptionColumns = `s.id, s.key, s.family, s.principal, s.ledger, s.name, s.arguments, s.url, s.host, s.label, s.secrets,
 	s.dialect, s.strict, s.parallel, s.state, s.reason, s.start, s.gap, s.created_at, s.refreshed_at, s.expires_at, s.changed_at,
@@ -111,16 +117,36 @@ func (t *tx) lane(id string) (int64, error) {
 }
 
 // settleLane applies the lane rule of package driver, after more deliveries became pending or, negative, stopped being.
+// None that became so may be older than the oldest: that is queueLane's business.
 func (t *tx) settleLane(n int64, more int) error {
-	const update = `UPDATE subscriptions SET pending = pending + ?2, due_at = CASE
+	const update = `UPDATE subscriptions SET pending = pending + ?2,
+			oldest = CASE WHEN pending + ?2 = 0 THEN 0 ELSE (SELECT sequence FROM deliveries
+				WHERE subscription = ?1 AND sequence >= oldest AND state = 'pending' ORDER BY sequence LIMIT 1) END,
+			due_at = CASE
 			WHEN state <> 'active' OR pending + ?2 = 0 THEN NULL
-			WHEN strict THEN (SELECT due_at FROM deliveries WHERE subscription = ?1 AND state = 'pending' ORDER BY sequence LIMIT 1)
+			WHEN strict THEN (SELECT due_at FROM deliveries
+				WHERE subscription = ?1 AND sequence >= oldest AND state = 'pending' ORDER BY sequence LIMIT 1)
 			WHEN (SELECT count(*) FROM deliveries WHERE subscription = ?1 AND leased = 1) < parallel
 				THEN (SELECT min(due_at) FROM deliveries WHERE subscription = ?1 AND state = 'pending')
 			ELSE (SELECT min(due_at) FROM deliveries WHERE subscription = ?1 AND leased = 1) END
 		WHERE n = ?1`
 	_, err := t.change(update).Int(n).Int(int64(more)).Exec()
 	return t.fail("settle lane", err)
+}
+
+// queueLane applies the lane rule after one delivery was queued, mostly without looking at the others: of a strict lane
+// only an older one matters, of a free one only an earlier one, and that only while no lease limits it.
+func (t *tx) queueLane(n int64, d *driver.Delivery) error {
+	const update = `UPDATE subscriptions SET pending = pending + 1,
+			oldest = CASE WHEN pending = 0 THEN ?2 ELSE min(oldest, ?2) END,
+			due_at = CASE
+			WHEN state <> 'active' THEN NULL
+			WHEN pending = 0 OR strict AND ?2 < oldest THEN ?3
+			WHEN strict OR due_at <= ?3 OR (SELECT count(*) FROM deliveries WHERE subscription = ?1 AND leased = 1) >= parallel THEN due_at
+			ELSE ?3 END
+		WHERE n = ?1`
+	_, err := t.change(update).Int(n).Int(d.Sequence).Time(d.Due).Exec()
+	return t.fail("queue in lane", err)
 }
 
 // The conditions of driver.Filter, as parameters 1 to 6.
@@ -157,13 +183,14 @@ func (t subscriptions) Count(f driver.Filter) (int, error) {
 }
 
 func (t subscriptions) Matching(family, ledger, name, audience string, now time.Time) ([]driver.Candidate, error) {
-	const query = `SELECT ` + subscriptionColumns + `, s.pending,
-			CASE WHEN s.pending > 0 THEN (SELECT min(sequence) FROM deliveries WHERE subscription = s.n AND state = 'pending') END
+	const query = `SELECT ` + subscriptionColumns + `, s.pending, s.oldest, s.n
 		FROM subscriptions s WHERE ledger = ?1 AND name = ?2 AND family = ?3 AND state <> 'ended'
 			AND (expires_at IS NULL OR expires_at > ?4) AND (?5 = '' OR principal = ?5) ORDER BY id`
 	s := t.prepare(query).Text(ledger).Text(name).Text(family).Int(now.UnixMilli()).Text(audience)
 	return list(t.tx, "match subscriptions", s, func(s *native.Stmt) driver.Candidate {
-		return driver.Candidate{Subscription: scanSubscription(s), Waiting: int(s.ColInt(subscriptionWidth)), Oldest: s.ColInt(subscriptionWidth + 1)}
+		c := driver.Candidate{Subscription: scanSubscription(s), Waiting: int(s.ColInt(subscriptionWidth)), Oldest: s.ColInt(subscriptionWidth + 1)}
+		t.lanes[c.ID] = s.ColInt(subscriptionWidth + 2)
+		return c
 	})
 }
 

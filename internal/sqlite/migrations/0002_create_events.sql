@@ -62,6 +62,7 @@ CREATE TABLE subscriptions (
 	tried         INTEGER NOT NULL,
 	failed        INTEGER NOT NULL,
 	pending       INTEGER NOT NULL DEFAULT 0 CHECK (pending >= 0), -- equals the number of pending rows in deliveries
+	oldest        INTEGER NOT NULL DEFAULT 0,         -- the lowest sequence of those, 0 when there is none
 	due_at        INTEGER                             -- the lane rule of mcpevents/driver; NULL when there is nothing to do
 ) STRICT;
 
@@ -90,7 +91,6 @@ CREATE TABLE deliveries (
 	PRIMARY KEY (subscription, sequence)
 ) STRICT, WITHOUT ROWID;
 
-CREATE INDEX deliveries_waiting ON deliveries (subscription, sequence) WHERE state = 'pending';
 CREATE INDEX deliveries_due ON deliveries (subscription, due_at, sequence) WHERE state = 'pending';
 CREATE INDEX deliveries_leased ON deliveries (subscription, due_at) WHERE leased = 1;
 CREATE INDEX deliveries_overdue ON deliveries (deadline_at) WHERE state = 'pending' AND deadline_at IS NOT NULL;
