@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/herald-relay/herald/internal/app"
@@ -73,17 +72,16 @@ func (s *show) startRelay(ctx context.Context, dir string) (*app.App, func() err
 		return nil, nil, err
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // it stops after everybody else
-	ended := make(chan error, 1)
-	go func() { ended <- a.Run(ctx) }()
+	running := start(func() error { return a.Run(ctx) })
 	stop := func() error {
 		cancel()
-		return <-ended
+		return running.wait()
 	}
 	select {
 	case <-a.Ready():
-	case err := <-ended:
+	case <-running.done:
 		cancel()
-		return nil, nil, err
+		return nil, nil, running.wait()
 	}
 	s.tell("a relay runs at %s, with its database in %s", a.Origin(), dir)
 	return a, stop, nil
@@ -137,11 +135,9 @@ func (s *show) loop(ctx context.Context, device *client.Device, agent *client.Ag
 	defer giveUp()
 	listening, stop := context.WithCancel(ctx)
 	defer stop()
-	var heard error
-	var listener sync.WaitGroup
-	listener.Go(func() {
-		heard = s.listen(listening, device)
-		time.AfterFunc(patience, giveUp) // an answer that was given is with the agent by then
+	listener := start(func() error {
+		defer time.AfterFunc(patience, giveUp) // an answer that was given is with the agent by then
+		return s.listen(listening, device)
 	})
 	reply, err := s.ask(asking, agent)
 	if reply.Replied {
@@ -149,7 +145,7 @@ func (s *show) loop(ctx context.Context, device *client.Device, agent *client.Ag
 	} else {
 		stop()
 	}
-	listener.Wait()
+	heard := listener.wait()
 	switch {
 	case heard != nil:
 		return heard

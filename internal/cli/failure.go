@@ -150,7 +150,7 @@ var advice = map[string]string{
 	"wrong_credential":  "agents use a key from herald key create; a device uses the profile that herald pair wrote",
 	"bad_code":          "codes work once and for ten minutes: get a new one with herald person link, or herald link create",
 	"device_limit":      "see the devices with herald device list and remove one, or raise MAX_DEVICES of the relay",
-	"name_taken":        "choose another name, or revoke the key that has it with herald key revoke",
+	"name_taken":        "choose another name; a key gives its name back when herald key revoke ends it",
 	"too_many_keys":     "revoke a key that is not used any more: herald key list, herald key revoke",
 	"queue_full":        "nobody takes the notifications: connect a device with herald listen",
 	"not_removable":     "unpair it on the device itself: herald device unpair",

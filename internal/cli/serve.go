@@ -2,6 +2,8 @@ package cli
 
 import (
 	"context"
+	"errors"
+	"sync"
 
 	"github.com/alecthomas/kong"
 	"github.com/mdp/qrterminal/v3"
@@ -59,19 +61,39 @@ func (c *serveCmd) Run(ctx context.Context, k *kong.Context, w *World) error {
 	log.Info("starting", "build", telemetry.ReadBuild().String(), "config", cfg)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	ended := make(chan error, 1)
-	go func() { ended <- a.Run(ctx) }()
+	relay := start(func() error { return a.Run(ctx) })
 	select {
-	case err := <-ended:
-		return err
+	case <-relay.done:
+		return relay.wait()
 	case <-a.Ready():
 	}
 	if err := c.welcome(ctx, w, a); err != nil {
 		cancel()
-		<-ended
-		return err
+		return errors.Join(err, relay.wait())
 	}
-	return <-ended
+	return relay.wait()
+}
+
+// job is something that runs beside.
+type job struct {
+	done chan struct{} // closed at its end
+	wg   sync.WaitGroup
+	err  error // readable after wg
+}
+
+func start(fn func() error) *job {
+	j := &job{done: make(chan struct{})}
+	j.wg.Go(func() {
+		defer close(j.done)
+		j.err = fn()
+	})
+	return j
+}
+
+// wait returns how it ended.
+func (j *job) wait() error {
+	j.wg.Wait()
+	return j.err
 }
 
 // welcome says where the relay is, and how to pair as long as nobody has. The ready line comes last.

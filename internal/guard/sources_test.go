@@ -156,10 +156,11 @@ func TestForbiddenCalls(t *testing.T) {
 
 // mayStartGoroutines are the packages whose own types wait for the goroutines that they start with a go statement.
 var mayStartGoroutines = map[string]string{
-	"internal/lifecycle": "it runs services and waits for them",
-	"internal/app":       "the public server's Serve, whose end is waited for after Shutdown",
-	"internal/client":    "a stream's writer, which the stream waits for",
-	"bench":              "a benchmark waits for its own workers",
+	"internal/lifecycle":  "it runs services and waits for them",
+	"internal/app":        "the public server's Serve, whose end is waited for after Shutdown",
+	"internal/client":     "a stream's writer, which the stream waits for",
+	"bench":               "a benchmark waits for its own workers",
+	"internal/cli/listen": "reading standard input, and a desktop that does not answer, cannot be interrupted: the process ends over them",
 }
 
 func TestGoroutinesHaveAnOwner(t *testing.T) {
@@ -178,7 +179,8 @@ func TestGoroutinesHaveAnOwner(t *testing.T) {
 
 // sleepsAllowed are packages that may sleep outside a synctest bubble, each with its reason.
 var sleepsAllowed = map[string]string{
-	"e2e": "the built program lives in real time, and is killed at moments of chance",
+	"e2e":     "the built program lives in real time, and is killed at moments of chance",
+	"e2e/cli": "the built program lives in real time, and a person types in it",
 }
 
 func TestNoTestSleepsInRealTime(t *testing.T) {
