@@ -31,11 +31,16 @@
 //
 // Every subscription is a lane with a due time, which the driver derives and no caller sets. Ended and suspended
 // subscriptions have none. A strict one is due when its pending delivery with the lowest sequence is. A free one is due
-// at the earliest Due of its pending deliveries (of equal ones the
-// lowest sequence comes first), except while Parallel of them are leased: then at the earliest Due of
-// the leased ones. So a claim of a free lane takes those whose lease ran out, and others while fewer than Parallel are
-// leased. A claim sets Due to the end of the lease, so a lease that ran out is claimed by the same query as
-// everything else: there is no separate rescue.
+// at the earliest Due of its pending deliveries (of equal ones the lowest sequence comes first), except while Parallel of
+// them are leased: then at the earliest Due of the leased ones. So a claim of a free lane takes those whose lease ran
+// out, and others while fewer than Parallel are leased. A claim sets Due to the end of the lease, so a lease that ran out
+// is claimed by the same query as everything else: there is no separate rescue.
+//
+// # Order of locks
+//
+// The library touches ledgers before subscriptions, and subscriptions before deliveries, so that transactions of a
+// database with row locks do not wait for each other in a circle. One that is chosen as a victim all the same may be
+// repeated by the driver.
 package driver
 
 import (

@@ -4,27 +4,33 @@ package main
 
 import (
 	"context"
-	"log"
 	"net/http"
+	"sync"
+	"time"
 
 	"github.com/herald-relay/herald/mcpevents"
 	"github.com/herald-relay/herald/mcpevents/memdriver"
 )
 
 func main() {
-	mux, events := newServer()
-	go func() { log.Fatal(events.Run(context.Background())) }()
-	log.Fatal(http.ListenAndServe("127.0.0.1:8080", mux))
+	handler, events, err := newServer()
+	if err == nil {
+		var background sync.WaitGroup
+		background.Go(func() { _ = events.Run(context.Background()) }) // it ends with its context only
+		server := &http.Server{Addr: "127.0.0.1:8080", Handler: handler, ReadHeaderTimeout: 10 * time.Second}
+		err = server.ListenAndServe()
+	}
+	panic(err)
 }
 
-func newServer() (*http.ServeMux, *mcpevents.Server) {
+func newServer() (http.Handler, *mcpevents.Server, error) {
 	catalog, err := mcpevents.NewCatalog(mcpevents.EventType{Name: "ticket.opened", Description: "A ticket was opened. Read it by its id."})
 	if err != nil {
-		log.Fatal(err)
+		return nil, nil, err
 	}
 	events, err := mcpevents.New(memdriver.New(), []mcpevents.Family{{Name: "tickets", Catalog: catalog}}, nil)
 	if err != nil {
-		log.Fatal(err)
+		return nil, nil, err
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/mcp", mcpevents.NewHandler(events, whoIsIt, nil))
@@ -34,7 +40,7 @@ func newServer() (*http.ServeMux, *mcpevents.Server) {
 			http.Error(w, "try again", http.StatusServiceUnavailable)
 		}
 	})
-	return mux, events
+	return mux, events, nil
 }
 
 // whoIsIt is where your own authentication belongs.

@@ -15,8 +15,11 @@ import (
 
 // TestGuideServesAPollAndAStream is a client of the guide's server.
 func TestGuideServesAPollAndAStream(t *testing.T) {
-	mux, _ := newServer()
-	s := httptest.NewServer(mux)
+	handler, _, err := newServer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewServer(handler)
 	defer s.Close()
 	c := subscriber.Dial(s.URL+"/mcp", nil)
 	var page struct {
