@@ -71,12 +71,26 @@ func (b *bus) run() {
 	for {
 		select {
 		case h := <-b.queue:
-			if err := b.flush(b.gather(h)); err != nil {
-				b.s.log.Debug("hints dropped", "err", err)
-			}
+			b.send(b.gather(h))
 		case <-b.s.stop:
+			b.sendLast()
 			return
 		}
+	}
+}
+
+// sendLast sends what was published before the store closed.
+func (b *bus) sendLast() {
+	select {
+	case h := <-b.queue:
+		b.send(b.gather(h))
+	default:
+	}
+}
+
+func (b *bus) send(hints []relay.Hint) {
+	if err := b.flush(hints); err != nil {
+		b.s.log.Debug("hints dropped", "count", len(hints), "err", err)
 	}
 }
 

@@ -34,5 +34,6 @@
 // Hints travel by NOTIFY, many in one message, outside every write transaction: NOTIFY takes a lock of the whole
 // server at commit. They are lost while a listener reconnects; waiters must also look for themselves now and then.
 //
-// Connections must keep their session: of PgBouncer's modes only session pooling works.
+// Connect to the server itself: a pooler that lends a session to one transaction after the other breaks LISTEN and
+// loses the session's settings.
 package postgres

@@ -39,11 +39,11 @@ const (
 	unavailableCode         = "unavailable"
 	newerSchemaCode         = "database_newer"
 	unsuitableCode          = "database_unsuitable"
-	operatorHintUnavailable = "the relay's database cannot be reached or is busy; try again, and if it lasts, its operator should check the server"
+	unknownRemedy = "the relay's database cannot be reached or is busy; try again, and if it lasts, its operator should check the server"
 )
 
-// hints tell the operator what to do; they name nothing that a stranger may not know.
-var hints = map[string]string{
+// remedies tell the operator what to do; they name nothing that a stranger may not know.
+var remedies = map[string]string{
 	codeOutOfSpace:         "the relay's database has no room left; its operator must free space on the database server",
 	codeReadOnly:           "the relay's database takes no writes: it is a standby or set read-only; its operator must point the relay at the primary",
 	codeTooManyConnections: "the relay's database takes no more connections; its operator should raise max_connections or lower the relay's pool",
@@ -68,12 +68,12 @@ func sqlState(err error) string {
 // unavailable makes the fault for a database that cannot serve now.
 func unavailable(cause error) *fault.Error {
 	code := sqlState(cause)
-	detail, ok := hints[code]
+	detail, ok := remedies[code]
 	if !ok && strings.HasPrefix(code, classAuthorization) {
-		detail, ok = hints[classAuthorization], true
+		detail, ok = remedies[classAuthorization], true
 	}
 	if !ok {
-		detail = operatorHintUnavailable
+		detail = unknownRemedy
 	}
 	return fault.New(fault.Unavailable, unavailableCode, detail).Because(cause)
 }

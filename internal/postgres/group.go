@@ -202,6 +202,7 @@ func (g *group) commit(ctx context.Context) error {
 func (g *group) judge(ctx context.Context, err error, committing bool) error {
 	closed, code := g.conn.Conn().IsClosed(), sqlState(err)
 	if closed {
+		g.s.log.Warn("connection to the database lost", "committing", committing, "err", err)
 		g.s.pool.Reset() // its neighbours have most likely broken too
 	}
 	switch {

@@ -92,15 +92,15 @@ func (s notifications) Sent(m relay.MailboxID, k relay.KeyID, id string, since t
 
 const viewAdmission = `SELECT waiting FROM counters WHERE mailbox = $1`
 
-// Admission counts in the order of acceptance. A clock that was set back by more than the window frees the key's earlier
-// sends, which would otherwise block it until the clock has caught up; one set back by less keeps them.
+// Admission counts in the order of acceptance: once the nth last send is dated ahead, the clock was set back since, and
+// fewer than n of those after it count.
 func (s notifications) Admission(m relay.MailboxID, k relay.KeyID, perKey int, now time.Time) (relay.Admission, error) {
 	a := &admission{mailbox: m, key: k, perKey: perKey, day: relay.Day(now)}
 	waiting, err := s.admission(a)
 	if err != nil {
 		return relay.Admission{}, err
 	}
-	if a.nth.After(now.Add(relay.RateWindow)) {
+	if a.nth.After(now.Add(relay.ClockSlack)) {
 		a.nth = time.Time{}
 	}
 	return relay.Admission{NthSend: a.nth, Today: a.today, Waiting: waiting}, nil

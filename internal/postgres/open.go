@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -97,15 +98,16 @@ func Open(ctx context.Context, url string, opts *Options) (*Store, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	schema, err := migrate(ctx, config.ConnConfig, log)
-	if err != nil {
-		return nil, err
-	}
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, translate(err)
 	}
 	server, err := inspect(ctx, pool, log)
+	if err != nil {
+		pool.Close()
+		return nil, err
+	}
+	schema, err := migrate(ctx, config.ConnConfig, log)
 	if err != nil {
 		pool.Close()
 		return nil, err
@@ -139,6 +141,7 @@ func configure(url string, opts *Options) (*pgxpool.Config, error) {
 			c.RuntimeParams[name] = value
 		}
 	}
+	c.DefaultQueryExecMode = pgx.QueryExecModeCacheStatement // whatever the URL says: all speed rests on it
 	c.ConnectTimeout = cmp.Or(c.ConnectTimeout, dialWithin)
 	dialer := &net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 30 * time.Second, Interval: 10 * time.Second, Count: 3}}
 	c.DialFunc = dialer.DialContext
@@ -165,7 +168,7 @@ SELECT current_setting('server_version_num')::int, current_setting('server_versi
 	case encoding != "UTF8":
 		return "", fault.New(fault.Unavailable, unsuitableCode, "the database's encoding is %s; create it with ENCODING 'UTF8'", encoding)
 	case readOnly == "on":
-		return "", fault.New(fault.Unavailable, unavailableCode, hints[codeReadOnly])
+		return "", fault.New(fault.Unavailable, unavailableCode, remedies[codeReadOnly])
 	case commit == "off":
 		return "", fault.New(fault.Unavailable, unsuitableCode,
 			"the database has synchronous_commit = off, so an acknowledged notification could be lost in a crash; set it on for the relay's user")
@@ -246,7 +249,7 @@ func (s *Store) Ready(ctx context.Context) error {
 		return unavailable(err)
 	}
 	if readOnly == "on" {
-		return fault.New(fault.Unavailable, unavailableCode, hints[codeReadOnly])
+		return fault.New(fault.Unavailable, unavailableCode, remedies[codeReadOnly])
 	}
 	return nil
 }
