@@ -76,6 +76,9 @@ func Assemble(ctx context.Context, cfg config.Config, log *slog.Logger, parts Pa
 			return nil, errors.Join(err, c.close())
 		}
 	}
+	if cfg.Dev {
+		log.Warn("DEVELOPMENT MODE: this relay may call plain http receivers on this machine; do not let others depend on it")
+	}
 	a.origins = originsOf(cfg)
 	a.operator = &admin.Direct{Pairing: c.pairing, Origin: a.Origin}
 	c.mailbox.Stopping = a.stopping

@@ -1,11 +1,17 @@
 package app_test
 
 import (
+	"bytes"
+	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/herald-relay/herald/internal/app"
+	"github.com/herald-relay/herald/internal/config"
 	"github.com/herald-relay/herald/internal/testkit"
 )
 
@@ -53,5 +59,59 @@ func TestDeviceNamesCannotReorderOrCommand(t *testing.T) {
 		if want = `"name":"` + want + `"`; !strings.Contains(string(links), want) {
 			t.Errorf("%+q: %s, want %s", name, links, want)
 		}
+	}
+}
+
+// TestALostSecretIsNotReplacedInSilence: another one would unpair every device and void every key.
+func TestALostSecretIsNotReplacedInSilence(t *testing.T) {
+	t.Parallel()
+	if os.Getenv(testkit.StoreVariable) != "" {
+		t.Skip("only the embedded store keeps a secret beside it")
+	}
+	cfg := config.Default()
+	cfg.Data, cfg.Listen = t.TempDir(), "127.0.0.1:0"
+	r := testkit.New(t, testkit.Options{Dir: cfg.Data}) // with a secret of its own, so the directory holds none
+	r.Pair("laptop")
+	r.Stop()
+	log := slog.New(slog.DiscardHandler)
+	if _, err := app.New(t.Context(), cfg, log); err == nil || !strings.Contains(err.Error(), "RELAY_SECRET") {
+		t.Errorf("err = %v, want one that says how to keep the devices", err)
+	}
+	if _, err := os.Stat(filepath.Join(cfg.Data, config.SecretFile)); !os.IsNotExist(err) {
+		t.Errorf("a new secret was made: %v", err)
+	}
+	cfg.RelaySecret = testkit.Secret
+	a, err := app.New(t.Context(), cfg, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestTheOperatorDoesNotFoundARelayByATypo: a mistyped directory is no relay, and must not become one.
+func TestTheOperatorDoesNotFoundARelayByATypo(t *testing.T) {
+	t.Parallel()
+	cfg := config.Default()
+	cfg.Data = filepath.Join(t.TempDir(), "typo")
+	if _, err := app.OpenAdmin(t.Context(), cfg, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "--data") {
+		t.Errorf("err = %v, want one that names --data", err)
+	}
+	if _, err := os.Stat(cfg.Data); !os.IsNotExist(err) {
+		t.Errorf("the directory was made: %v", err)
+	}
+}
+
+func TestDevelopmentModeIsLoud(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	r := testkit.New(t, testkit.Options{
+		Config: func(c *config.Config) { c.Dev = true },
+		Log:    slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn})),
+	})
+	r.Stop()
+	if !strings.Contains(log.String(), "DEVELOPMENT MODE") {
+		t.Errorf("the log says %q", log.String())
 	}
 }

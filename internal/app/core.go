@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -49,7 +50,7 @@ func openCore(ctx context.Context, cfg config.Config, log *slog.Logger, raw stor
 		raw = opened
 	}
 	st := &observed{Store: raw, update: func(time.Duration, bool) {}}
-	secret, err := relaySecret(cfg)
+	secret, err := relaySecret(ctx, cfg, st)
 	if err != nil {
 		return nil, errors.Join(err, st.Close())
 	}
@@ -74,15 +75,42 @@ func openStore(ctx context.Context, cfg config.Config) (store.Store, error) {
 }
 
 // relaySecret is the configured one, or, on the embedded default, the one that the data directory keeps.
-func relaySecret(cfg config.Config) (string, error) {
+func relaySecret(ctx context.Context, cfg config.Config, st store.Store) (string, error) {
 	if s := cfg.RelaySecret.Reveal(); s != "" {
 		return s, nil
 	}
 	if !cfg.Embedded() {
 		return "", errors.New("RELAY_SECRET is not set: with --database every process must be given the same one, 32 random bytes or more")
 	}
+	path := filepath.Join(cfg.Data, config.SecretFile)
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		if err := nobodyPaired(ctx, st, path); err != nil {
+			return "", err
+		}
+	}
 	s, _, err := config.Secrets(cfg.Data)
 	return s.Reveal(), err
+}
+
+// nobodyPaired refuses to make a new secret for a store whose mailboxes another one signs: it would unpair them all.
+func nobodyPaired(ctx context.Context, st store.Store, path string) error {
+	return st.View(ctx, func(tx store.Tx) error {
+		people, err := tx.People().List()
+		if err != nil {
+			return err
+		}
+		for _, p := range people {
+			boxes, err := tx.Mailboxes().List(p.ID)
+			if err != nil {
+				return err
+			}
+			if len(boxes) > 0 {
+				return fmt.Errorf("relay secret: %s is missing, and the paired devices are known by it; restore the file, "+
+					"or give the RELAY_SECRET that the relay had before (with a new one every device must pair again)", path)
+			}
+		}
+		return nil
+	})
 }
 
 func limitsOf(cfg config.Config) mailbox.Limits {
@@ -107,6 +135,9 @@ func OpenAdmin(ctx context.Context, cfg config.Config, log *slog.Logger) (admin.
 	}
 	if !errors.Is(err, admin.ErrNotRunning) {
 		return nil, err
+	}
+	if _, err := os.Stat(filepath.Join(cfg.Data, DatabaseFile)); cfg.Embedded() && errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("no relay keeps its data in %s; name the directory of yours with --data, or begin one there with herald serve", cfg.Data)
 	}
 	c, err := openCore(ctx, cfg, log, nil)
 	if err != nil {

@@ -30,7 +30,7 @@ func (o *Origins) Of(r *http.Request) string {
 		scheme = "https"
 	}
 	if peer, ok := peerOf(r); ok && o.trusted(peer) {
-		if p := lastOf(r.Header, "X-Forwarded-Proto"); p == "https" || p == "http" {
+		if p := strings.ToLower(lastOf(r.Header, "X-Forwarded-Proto")); p == "https" || p == "http" {
 			scheme = p
 		}
 		if h := lastOf(r.Header, "X-Forwarded-Host"); validHost(h) {
