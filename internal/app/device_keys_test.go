@@ -303,15 +303,18 @@ func TestPurgingAKeyRemovesItWithAllItSent(t *testing.T) {
 	devOK(t, d.Call("GET", "/v1/device/keys", nil), 200, `{"keys":[]}`)
 }
 
-// beforeUpdate runs something once, just before the next Update that it is armed for.
+// beforeUpdate runs something once, just before a request's next Update that it is armed for; the relay's own
+// housekeeping passes.
 type beforeUpdate struct {
 	store.Store
 	armed atomic.Pointer[func()]
 }
 
 func (b *beforeUpdate) Update(ctx context.Context, fn func(store.Tx) error) error {
-	if do := b.armed.Swap(nil); do != nil {
-		(*do)()
+	if ctx.Value(http.ServerContextKey) != nil {
+		if do := b.armed.Swap(nil); do != nil {
+			(*do)()
+		}
 	}
 	return b.Store.Update(ctx, fn)
 }
