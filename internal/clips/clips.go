@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/herald-relay/herald/internal/fault"
@@ -69,6 +70,9 @@ func sniff(b []byte) string {
 // Dir is a directory of clips, one folder per mailbox.
 type Dir struct {
 	root *os.Root
+	// swap is held while one clip takes the place of another, which may be a file of another name, and by readers while
+	// they look for it: of two uploads at once exactly one stays, and a reader always finds one.
+	swap sync.RWMutex
 }
 
 // Open makes the directory if need be.
@@ -80,7 +84,7 @@ func Open(path string) (*Dir, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the clip directory: %w", err)
 	}
-	return &Dir{root}, nil
+	return &Dir{root: root}, nil
 }
 
 // Close releases the directory.
@@ -123,14 +127,8 @@ func (d *Dir) flush(name string, data []byte, now time.Time) error {
 
 // Keep puts the clip in its place, takes an older one of another type away, and flushes the folder.
 func (a *Aside) Keep() error {
-	if err := a.dir.root.Rename(a.temp, a.final); err != nil {
+	if err := a.replace(); err != nil {
 		return unwritable(err)
-	}
-	a.kept = true
-	for _, ext := range extensions {
-		if a.base+ext != a.final {
-			_ = a.dir.root.Remove(a.base + ext) // mostly absent
-		}
 	}
 	folder, err := a.dir.root.Open(filepath.Dir(a.final))
 	if err != nil {
@@ -138,6 +136,21 @@ func (a *Aside) Keep() error {
 	}
 	defer folder.Close()
 	return folder.Sync()
+}
+
+func (a *Aside) replace() error {
+	a.dir.swap.Lock()
+	defer a.dir.swap.Unlock()
+	if err := a.dir.root.Rename(a.temp, a.final); err != nil {
+		return err
+	}
+	a.kept = true
+	for _, ext := range extensions {
+		if a.base+ext != a.final {
+			_ = a.dir.root.Remove(a.base + ext) // mostly absent
+		}
+	}
+	return nil
 }
 
 // Discard removes the clip unless it was kept.
@@ -149,6 +162,8 @@ func (a *Aside) Discard() {
 
 // Read opens a clip and tells its media type. One that is gone is NotFound. Close the file.
 func (d *Dir) Read(m relay.MailboxID, id relay.NotificationID) (*os.File, string, error) {
+	d.swap.RLock()
+	defer d.swap.RUnlock()
 	for kind, ext := range extensions {
 		f, err := d.root.Open(filepath.Join(string(m), string(id)) + ext)
 		if err == nil {
