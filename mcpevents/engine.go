@@ -70,6 +70,7 @@ type deliveryKey struct {
 func (s *Server) Run(ctx context.Context) error {
 	d := &dispatcher{Server: s, lease: s.leaseTime(), busy: map[string]int{}, underWay: map[deliveryKey]struct{}{},
 		results: make(chan result, s.opts.Engine.Workers)}
+	s.hub.open()
 	var side sync.WaitGroup
 	side.Go(func() {
 		s.hub.watch(ctx, s.db, s.opts.Engine.PollEvery, func(err error) { s.log.Warn("look at ledgers", "err", err) })

@@ -1,6 +1,8 @@
 package mcpevents_test
 
 import (
+	"bytes"
+	"log/slog"
 	"testing"
 	"testing/synctest"
 
@@ -42,4 +44,8 @@ func bubbleWith(t *testing.T, p mcpevents.Policy, change func(*mcpevents.Family,
 		fn(w)
 		w.halt()
 	})
+}
+
+func logInto(b *bytes.Buffer) func(*mcpevents.Family, *mcpevents.Options) {
+	return func(_ *mcpevents.Family, o *mcpevents.Options) { o.Log = slog.New(slog.NewTextHandler(b, nil)) }
 }

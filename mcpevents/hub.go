@@ -2,6 +2,7 @@ package mcpevents
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -121,17 +122,25 @@ func (h *hub) watch(ctx context.Context, db driver.Driver, every time.Duration, 
 	}
 }
 
-// add registers an open stream, unless its principal has max of them or the server is closing.
-func (h *hub) add(s *stream, max int) bool {
+var (
+	errStreams  = errors.New("too many streams")
+	errStopping = errors.New("the server is stopping")
+)
+
+// add registers an open stream, unless its principal has max of them or the server is stopping.
+func (h *hub) add(s *stream, max int) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	who := s.caller.Principal
-	if h.closed || (max >= 0 && h.byWho[who] >= max) {
-		return false
+	switch {
+	case h.closed:
+		return errStopping
+	case max >= 0 && h.byWho[who] >= max:
+		return errStreams
 	}
 	h.byWho[who]++
 	h.streams[s] = struct{}{}
-	return true
+	return nil
 }
 
 func (h *hub) drop(s *stream) {
@@ -155,6 +164,13 @@ func (h *hub) end(picks func(*stream) *ending) {
 			}
 		}
 	}
+}
+
+// open lets streams begin again after close.
+func (h *hub) open() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.closed = false
 }
 
 // close ends all streams and lets no new one begin.

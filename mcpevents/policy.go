@@ -186,7 +186,7 @@ type Quotas struct {
 	Subscriptions int
 	// Waiting deliveries of one subscription: beyond it the oldest are dropped and a gap is told. Zero is 100,000.
 	Waiting int
-	// Streams open for one principal. Zero is 64.
+	// Streams open for one principal, in one process; callers without one count as one together. Zero is 64.
 	Streams int
 	// ProbesPerMinute bounds challenges to one host, by one process. Zero is 60.
 	ProbesPerMinute int

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -323,17 +324,17 @@ func TestRevokedStreamIsTerminated(t *testing.T) {
 }
 
 func TestAccessIsCheckedAgainWhileAStreamIsOpen(t *testing.T) {
-	allowed := true
+	var refused atomic.Bool
 	bubbleWith(t, mcpevents.SEP(), func(f *mcpevents.Family, _ *mcpevents.Options) {
 		f.Authorize = func(context.Context, mcpevents.Caller, mcpevents.Ask) error {
-			if allowed {
+			if !refused.Load() {
 				return nil
 			}
 			return &mcpevents.Error{Meaning: mcpevents.Forbidden, Message: "no"}
 		}
 	}, func(w *world) {
 		s := w.stream("1", `{"name":"ticket.opened"}`)
-		allowed = false
+		refused.Store(true)
 		after(time.Minute)
 		if diff := cmp.Diff([]string{"active", "terminated"}, s.methods()); diff != "" {
 			t.Errorf("notifications (-want +got):\n%s", diff)

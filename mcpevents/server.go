@@ -43,7 +43,8 @@ type Family struct {
 	// transactions. Nil uses Catalog for all.
 	CatalogOf func(ledger string) *Catalog
 	// Admit turns a caller into the one that this family knows, or refuses: with an *Error of meaning Forbidden the
-	// family is hidden from events/list. Nil admits everybody as they are.
+	// family is hidden from events/list, and whoever names an event type of the returned caller's ledger is told so. Nil
+	// admits everybody as they are.
 	Admit func(ctx context.Context, c Caller) (Caller, error)
 	// Authorize decides on one wish. It is asked again while a stream is open. Nil allows everything.
 	Authorize func(ctx context.Context, c Caller, a Ask) error
@@ -268,7 +269,7 @@ func (s *Server) find(ctx context.Context, r Request, m members) (*target, error
 		if !isRefusal(err) {
 			return nil, internal("admit the caller", err)
 		}
-		if f.knows(name, r.Caller.Ledger) {
+		if f.knows(name, caller.Ledger) {
 			hidden = err
 		}
 	}

@@ -58,7 +58,11 @@ func (s *Server) Stream(ctx context.Context, r Request, send func(Notification) 
 		return nil, err
 	}
 	st := &stream{target: t, s: s, id: r.ID, send: send, d: r.Dialect, end: make(chan ending, 1)}
-	if !s.hub.add(st, t.policy().Quotas.Streams) {
+	switch err := s.hub.add(st, t.policy().Quotas.Streams); err {
+	case nil:
+	case errStopping:
+		return nil, internal("open a stream", err)
+	default:
 		return nil, t.policy().refuse(r.Dialect, TooManyStreams, "too many streams are open for this caller").
 			with("limit", "streams").with("max", t.policy().Quotas.Streams)
 	}
