@@ -1,0 +1,73 @@
+package webapp_test
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/herald-relay/herald/internal/web"
+	"github.com/herald-relay/herald/internal/webapp"
+)
+
+func get(t *testing.T, path string) *httptest.ResponseRecorder {
+	t.Helper()
+	rt := web.NewRouter(slog.New(slog.DiscardHandler), nil, nil)
+	webapp.Register(rt)
+	w := httptest.NewRecorder()
+	rt.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+	return w
+}
+
+var styleElement = regexp.MustCompile(`(?s)<style>(.*?)</style>`)
+
+func TestPagesLoadNothingRunNothingAndCannotBeFramed(t *testing.T) {
+	t.Parallel()
+	for _, path := range []string{"/", "/pair", "/pair?x=1"} {
+		w := get(t, path)
+		if w.Code != http.StatusOK || w.Header().Get("Content-Type") != "text/html; charset=utf-8" {
+			t.Fatalf("%s: %d %s", path, w.Code, w.Header().Get("Content-Type"))
+		}
+		body := w.Body.String()
+		styles := styleElement.FindAllStringSubmatch(body, -1)
+		if len(styles) != 1 {
+			t.Fatalf("%s has %d style elements, want one", path, len(styles))
+		}
+		sum := sha256.Sum256([]byte(styles[0][1]))
+		want := "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
+			"'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+		if got := w.Header().Get("Content-Security-Policy"); got != want {
+			t.Errorf("%s: policy = %s\nwant %s", path, got, want)
+		}
+		for name, value := range map[string]string{"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-cache"} {
+			if got := w.Header().Get(name); got != value {
+				t.Errorf("%s: %s = %q, want %q", path, name, got, value)
+			}
+		}
+		for _, never := range []string{"<script", "javascript:", " on", "src=", "<link", "<iframe", "<form", " style=", "/*style*/"} {
+			if i := strings.Index(strings.ToLower(styleElement.ReplaceAllString(body, "")), never); i >= 0 && (never != " on" || eventHandler.MatchString(body)) {
+				t.Errorf("%s holds %q", path, never)
+			}
+		}
+		for _, must := range []string{"<!doctype html>", `lang="en"`, "<title>", "<h1", `name="viewport"`} {
+			if !strings.Contains(body, must) {
+				t.Errorf("%s lacks %s", path, must)
+			}
+		}
+	}
+}
+
+var eventHandler = regexp.MustCompile(`(?i)\son[a-z]+\s*=`)
+
+func TestOtherPathsAreNoPages(t *testing.T) {
+	t.Parallel()
+	for _, path := range []string{"/index.html", "/pair/", "/style.css", "/pages/pair.html"} {
+		if w := get(t, path); w.Code != http.StatusNotFound {
+			t.Errorf("%s: %d", path, w.Code)
+		}
+	}
+}
