@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/herald-relay/herald/internal/app"
+	"github.com/herald-relay/herald/internal/cli/desk"
 	"github.com/herald-relay/herald/internal/cli/listen"
 	"github.com/herald-relay/herald/internal/cli/screen"
 	"github.com/herald-relay/herald/internal/client"
@@ -38,7 +41,7 @@ const (
 func (c *demoCmd) Run(ctx context.Context, w *World) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	s := &show{w: w, auto: c.Auto || !w.interactive()}
+	s := &show{w: w, out: w.Out, auto: c.Auto || !w.interactive()}
 	dir, err := os.MkdirTemp("", "herald-demo-*")
 	if err != nil {
 		return err
@@ -55,13 +58,14 @@ func (c *demoCmd) Run(ctx context.Context, w *World) error {
 // show is one run of the demo.
 type show struct {
 	w    *World
+	out  io.Writer // while somebody types, what keeps steps off their line
 	auto bool
 	step int
 }
 
 func (s *show) tell(format string, args ...any) {
 	s.step++
-	s.w.print("%s %s", s.w.style().Bold(fmt.Sprintf("%d.", s.step)), fmt.Sprintf(format, args...))
+	fmt.Fprintf(s.out, "%s %s\n", s.w.style().Bold(fmt.Sprintf("%d.", s.step)), fmt.Sprintf(format, args...))
 }
 
 func (s *show) startRelay(ctx context.Context, dir string) (*app.App, func() error, error) {
@@ -135,17 +139,30 @@ func (s *show) loop(ctx context.Context, device *client.Device, agent *client.Ag
 	defer giveUp()
 	listening, stop := context.WithCancel(ctx)
 	defer stop()
+	live := make(chan struct{})
+	opt, d := s.options(device, sync.OnceFunc(func() { close(live) })), new(desk.Desk)
+	world := *s.w
+	if s.auto {
+		world.In, world.InTerminal = strings.NewReader("Yes, ship it.\n"), -1
+	}
+	release, err := attach(&world, &opt, d)
+	if err != nil {
+		return err
+	}
+	s.out = opt.Out
 	listener := start(func() error {
 		defer time.AfterFunc(patience, giveUp) // an answer that was given is with the agent by then
-		return s.listen(listening, device)
+		return listen.New(opt, d).Run(listening)
 	})
-	reply, err := s.ask(asking, agent)
+	reply, err := s.ask(asking, agent, live)
 	if reply.Replied {
 		time.AfterFunc(patience, stop) // the terminal has yet to learn that its answer arrived, and ends by itself
 	} else {
 		stop()
 	}
 	heard := listener.wait()
+	release()
+	s.out = s.w.Out
 	switch {
 	case heard != nil:
 		return heard
@@ -161,20 +178,18 @@ func (s *show) loop(ctx context.Context, device *client.Device, agent *client.Ag
 // patience is how long one side goes on once the other has ended.
 const patience = 2 * time.Second
 
-func (s *show) listen(ctx context.Context, device *client.Device) error {
-	world := *s.w
-	if s.auto {
-		world.In, world.InTerminal = strings.NewReader("Yes, ship it.\n"), -1
+func (s *show) options(device *client.Device, onLive func()) listen.Options {
+	return listen.Options{
+		Device: device, Out: s.w.Out, Err: s.w.Err, Style: s.w.style(), Columns: s.w.columns, Count: 1, OnLive: onLive,
 	}
-	return listenWith(ctx, &world, listen.Options{
-		Device: device, Out: s.w.Out, Err: s.w.Err, Style: s.w.style(), Columns: s.w.columns, Count: 1,
-	})
 }
 
-// ask is the agent's part: one question, one wait.
-func (s *show) ask(ctx context.Context, agent *client.Agent) (client.Reply, error) {
-	if err := s.waitForDevice(ctx, agent); err != nil {
-		return client.Reply{}, err
+// ask is the agent's part: one question, one wait. It lets the device connect first, so that the steps are seen in order.
+func (s *show) ask(ctx context.Context, agent *client.Agent, live <-chan struct{}) (client.Reply, error) {
+	select {
+	case <-live:
+	case <-ctx.Done():
+		return client.Reply{}, ctx.Err()
 	}
 	within := personWithin
 	if s.auto {
@@ -189,18 +204,6 @@ func (s *show) ask(ctx context.Context, agent *client.Agent) (client.Reply, erro
 		return client.Reply{}, err
 	}
 	return agent.Await(ctx, sent.NotificationID, within)
-}
-
-// waitForDevice lets the device connect first, so that the steps are seen in order.
-func (s *show) waitForDevice(ctx context.Context, agent *client.Agent) error {
-	for ctx.Err() == nil {
-		status, err := agent.Status(ctx)
-		if err != nil || status.Online {
-			return err
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	return ctx.Err()
 }
 
 func (s *show) receipt(ctx context.Context, agent *client.Agent, reply client.Reply) error {

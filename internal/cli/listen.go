@@ -74,18 +74,29 @@ func (c *listenCmd) Run(ctx context.Context, w *World) error {
 // listenWith listens with the person's keyboard, or with what is piped in.
 func listenWith(ctx context.Context, w *World, opt listen.Options) error {
 	d := new(desk.Desk)
+	release, err := attach(w, &opt, d)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return listen.New(opt, d).Run(ctx)
+}
+
+// attach lets answers come from the person's keyboard, or from what is piped in. Until release, all output to the
+// terminal must go through opt.Out, which keeps it off the line being typed.
+func attach(w *World, opt *listen.Options, d *desk.Desk) (release func(), err error) {
 	switch {
 	case w.interactive() && !opt.JSON:
 		keys, err := listen.NewKeyboard(w.In, w.InTerminal, w.Out, d.Aim)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		defer keys.Close()
 		opt.Keys, opt.Out, opt.Columns = keys, keys, keys.Columns
+		return func() { _ = keys.Close() }, nil // nothing is left to do with a terminal that is gone
 	case w.InTerminal < 0 || opt.JSON:
 		opt.Piped = w.In
 	}
-	return listen.New(opt, d).Run(ctx)
+	return func() {}, nil
 }
 
 func (c *listenCmd) wishes() (listen.Wishes, error) {

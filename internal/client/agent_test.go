@@ -266,6 +266,23 @@ func nearly(want, got string) bool {
 	return w == g && strings.HasSuffix(want, "=48")
 }
 
+// Public case 84: clients and proxies on the way give up after a minute, so no single request lasts that long.
+func TestCase084NoPollLastsAMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timedOut := step{lasts: longPoll, body: `{"notificationId":"n","replied":false,"timedOut":true}`}
+		a := &answers{t: t, steps: slices.Repeat([]step{timedOut}, 6)}
+		r, err := a.agent(t).Await(t.Context(), "n", 5*time.Minute)
+		if err != nil || !r.TimedOut || r.NotificationID != "n" {
+			t.Errorf("Await = %+v, %v", r, err)
+		}
+		for _, asked := range a.asked {
+			if asked != "replies/n?wait=50" {
+				t.Errorf("asked %s", asked)
+			}
+		}
+	})
+}
+
 func TestAwaitRidesOutALostRelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gone := step{err: errors.New("refused")}

@@ -43,9 +43,10 @@ func NewKeyboard(in io.Reader, fd int, out io.Writer, aim func() desk.Aim) (*Key
 	return k, nil
 }
 
-// Close gives the terminal back.
+// Close gives the terminal back, without the prompt.
 func (k *Keyboard) Close() error {
 	k.term.SetBracketedPasteMode(false)
+	_, _ = io.WriteString(k.watch, "\r\x1b[K") // a prompt that stays is not worth failing for
 	return term.Restore(k.fd, k.saved)
 }
 

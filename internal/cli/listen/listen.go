@@ -44,6 +44,8 @@ type Options struct {
 	Log   *slog.Logger
 	// Jitter spreads reconnects; nil means at random.
 	Jitter func() float64
+	// OnLive is called each time nothing waits any more after connecting; nil is fine.
+	OnLive func()
 }
 
 // Listener is a device in the terminal. Make it with New, use it once.
@@ -244,6 +246,9 @@ func (l *Listener) dealtWith() {
 }
 
 func (l *Listener) condition(c client.Condition, err error, retry time.Duration) {
+	if c == client.Live && l.opt.OnLive != nil {
+		defer l.opt.OnLive()
+	}
 	if l.opt.JSON {
 		l.jsonCondition(c, err, retry)
 		return

@@ -197,11 +197,12 @@ func TestAPipedLineMayNameItsQuestion(t *testing.T) {
 	})
 }
 
-func TestWhatWaitedIsShownOnceAndBeforeLive(t *testing.T) {
+// Public case 74: what is sent while the device is away comes once and in order.
+func TestCase074WhatWaitedIsShownOnceAndBeforeLive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := listening(t, nil)
 		s.stop()
-		for _, title := range []string{"first", "second", "third"} { // public case 74
+		for _, title := range []string{"first", "second", "third"} {
 			s.agent.Send(map[string]any{"title": title})
 		}
 		s.out = &screenful{}
@@ -365,6 +366,24 @@ func TestQuietHoursMayHoldSpeechOnly(t *testing.T) {
 		s.facts(id, map[string]any{"reply": "heard you"})
 		if len(m.said) != 0 {
 			t.Errorf("said %+v", m.said)
+		}
+	})
+}
+
+// Public case 101: a long text is cut on a character, and who wrote it is told.
+func TestCase101ALongAnswerIsCutAndSaidToBe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := listening(t, nil)
+		for _, extra := range []string{"", "é", "👩"} {
+			id := s.agent.Send(ask("Tell me all"))
+			s.settle()
+			s.types(strings.Repeat("ü", maxAnswer) + extra)
+			if got := s.receipt(id)["reply"]; got != strings.Repeat("ü", maxAnswer) {
+				t.Errorf("with %q more: %d bytes arrived", extra, len(got.(string)))
+			}
+			if told := strings.Contains(s.out.String(), "the rest is left off"); told != (extra != "") {
+				t.Errorf("with %q more: told %v", extra, told)
+			}
 		}
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+// Public cases 102 and 104 among them: titles in any script, line breaks, forged header lines.
 func TestLine(t *testing.T) {
 	for in, want := range map[string]string{
 		"plain":                             "plain",
