@@ -3,6 +3,7 @@ package pairing
 import (
 	"strings"
 	"testing"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -56,6 +57,7 @@ func TestDeviceNamesAreCleaned(t *testing.T) {
 		"a\x00b\x1fc\x7fd": "a b c d", strings.Repeat("é", 61): strings.Repeat("é", 60),
 		strings.Repeat("x", 59) + " y": strings.Repeat("x", 59), // the cut leaves no blank at the end
 		"👩‍👩‍👧‍👦":                      "👩‍👩‍👧‍👦", "完成": "完成",
+		"\u202eevil\u2066": "evil", "a\u009bm": "a m", // an override, and what terminals take for an escape
 	} {
 		if got := CleanName(name); got != want {
 			t.Errorf("%q becomes %q, want %q", name, got, want)
@@ -74,7 +76,7 @@ func FuzzCleanName(f *testing.F) {
 			t.Errorf("%q has more than %d characters", got, maxDeviceNameChars)
 		case got != strings.TrimSpace(got):
 			t.Errorf("%q has blanks around it", got)
-		case strings.ContainsFunc(got, func(r rune) bool { return r < ' ' || r == 0x7f }):
+		case strings.ContainsFunc(got, func(r rune) bool { return unicode.IsControl(r) || r >= 0x202a && r <= 0x202e }):
 			t.Errorf("%q holds control characters", got)
 		case CleanName(got) != got:
 			t.Errorf("%q is cleaned again to %q", got, CleanName(got))
