@@ -3,7 +3,6 @@ package config
 import (
 	"bufio"
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -107,7 +106,7 @@ func readSecretFile(path string) (string, error) {
 		return "", err
 	}
 	if loose := looseMode(path, mode); loose != "" {
-		return "", errors.New(loose)
+		return "", &looseError{loose + "; run: chmod 600 " + path}
 	}
 	text := strings.TrimSpace(string(data))
 	if text == "" {
@@ -115,6 +114,11 @@ func readSecretFile(path string) (string, error) {
 	}
 	return text, nil
 }
+
+// looseError refuses a secret that others can read: it is whole, only badly kept.
+type looseError struct{ text string }
+
+func (e *looseError) Error() string { return e.text }
 
 // looseMode says what is wrong with the permissions of a file that holds a secret. Group members may read, because
 // that is how secrets are handed to services; nobody else may do anything.

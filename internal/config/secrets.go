@@ -29,6 +29,9 @@ func Secrets(dataDir string) (secret Secret, created bool, err error) {
 			text, err = readSecretFile(path)
 		}
 	}
+	if _, loose := errors.AsType[*looseError](err); loose {
+		return "", false, fmt.Errorf("relay secret: %w", err)
+	}
 	if err != nil {
 		return "", false, fmt.Errorf("relay secret: %w; restore it from a backup: with another one every device must pair again", err)
 	}

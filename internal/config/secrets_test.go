@@ -85,3 +85,19 @@ func TestAnUnwritableDataDirectoryIsToldClearly(t *testing.T) {
 		t.Errorf("Secrets = %v, want a hint at --data", err)
 	}
 }
+
+func TestASecretThatOthersCanReadIsRefusedWithTheCommandThatMendsIt(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if _, _, err := Secrets(dir); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, SecretFile)
+	if err := os.Chmod(path, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err := Secrets(dir)
+	if err == nil || !strings.Contains(err.Error(), "chmod 600 "+path) || strings.Contains(err.Error(), "backup") {
+		t.Errorf("Secrets = %v, want the command that mends the mode and no talk of backups", err)
+	}
+}
