@@ -348,11 +348,16 @@ func TestThePersonAnswersTheDemo(t *testing.T) {
 	t.Parallel()
 	m := &machine{t: t, dir: t.TempDir()}
 	x := m.onTerminal("demo")
+	x.shows(`live: waiting`)
+	x.shows(`the agent asks`)
 	x.shows(`Ship version 2\.1\?`)
 	x.types("not today\r")
 	x.shows(`the agent reads the answer: .*not today`)
 	x.shows(`what the relay recorded`)
 	x.ends(0)
+	if at := regexp.MustCompile(`[^\r]\n`).FindString(x.screen()); at != "" {
+		t.Errorf("a line break passed the line being typed by:\n%q", x.screen())
+	}
 	if left, _ := filepath.Glob(filepath.Join(m.dir, "herald-demo-*")); len(left) != 0 {
 		t.Errorf("left behind: %q", left)
 	}

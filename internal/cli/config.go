@@ -20,7 +20,7 @@ type configCheckCmd struct {
 
 // Help is shown below the flags.
 func (*configCheckCmd) Help() string {
-	return `Every setting is printed with its value and where it came from; secrets are not shown. The exit status is 1 when there is a problem.
+	return `Every setting is printed with its value and where it came from; secrets are not shown. One with a problem is printed as if it were not given. The exit status is 1 when there is a problem.
 
 Examples:
   herald config check
@@ -47,21 +47,24 @@ func (c *configCheckCmd) Run(k *kong.Context, w *World) error {
 	if c.JSON {
 		return errors.Join(w.json(configReport(cfg, err)), quietly(err))
 	}
-	if err != nil {
+	var bad *badConfig
+	if err != nil && !errors.As(err, &bad) {
 		return err
 	}
 	rows := [][]string{}
 	for _, s := range cfg.Describe() {
 		rows = append(rows, []string{s.Key, screen.Line(s.Value), s.Source})
 	}
-	if err := w.table([]string{"SETTING", "VALUE", "FROM"}, rows); err != nil {
-		return err
+	if shown := w.table([]string{"SETTING", "VALUE", "FROM"}, rows); shown != nil {
+		return shown
 	}
 	for _, note := range cfg.Notes() {
 		w.say("note: %s", screen.Line(note))
 	}
-	w.say("the configuration is good")
-	return nil
+	if err == nil {
+		w.say("the configuration is good")
+	}
+	return err
 }
 
 func configReport(cfg config.Config, err error) configBody {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/herald-relay/herald/internal/cli/profile"
 	"github.com/herald-relay/herald/internal/cli/screen"
@@ -128,8 +129,9 @@ const maxSmall = 64 << 10
 
 // readSmall reads a small text from a file, or from standard input for "-".
 func readSmall(w *World, path string) (string, error) {
-	in := w.In
+	in, name := w.In, "standard input"
 	if path != "-" {
+		name = path
 		f, err := os.Open(path)
 		if err != nil {
 			return "", err
@@ -141,8 +143,11 @@ func readSmall(w *World, path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if len(data) > maxSmall {
-		return "", failed("", "%s holds more than %d bytes", path, maxSmall)
+	switch {
+	case len(data) > maxSmall:
+		return "", failed("", "%s holds more than %d bytes", name, maxSmall)
+	case !utf8.Valid(data):
+		return "", failed("", "%s holds something else than UTF-8 text", name)
 	}
 	return string(data), nil
 }

@@ -107,6 +107,9 @@ func (c *devicePruneCmd) Run(ctx context.Context, w *World) error {
 	if err != nil {
 		return err
 	}
+	if !c.JSON && len(list.Removed) == 0 {
+		w.say("nothing had to go")
+	}
 	return showMailboxes(w, list, c.JSON)
 }
 

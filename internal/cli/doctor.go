@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -186,10 +187,10 @@ func (x *examination) secret(path string) {
 	case errors.Is(err, fs.ErrNotExist): // in the configuration, or not made yet
 	case err != nil:
 		x.add("relay secret", findBroken, err.Error(), "make it readable for the user that runs the relay")
-	case runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0:
+	case runtime.GOOS != "windows" && info.Mode().Perm()&0o027 != 0: // as serve has it: its group may read
 		x.add("relay secret", findBroken, path+" can be read by others", "chmod 600 "+path)
 	default:
-		x.add("relay secret", findOK, "only its owner reads it", "")
+		x.add("relay secret", findOK, "it is closed to others", "")
 	}
 }
 
@@ -312,11 +313,19 @@ func (x *examination) relayThere(ctx context.Context, p profile.Profile, insecur
 	}
 	d := r.Device(p.Token)
 	if _, err := d.Info(ctx); err != nil {
-		x.add("device token", findBroken, err.Error(), "pair again with herald pair LINK --replace")
+		x.add("device token", findBroken, err.Error(), fixFor(err, "pair again with herald pair LINK --replace", "unauthorized", "wrong_credential"))
 		return
 	}
 	x.add("device token", findOK, "the relay knows this device", "")
 	x.stream(ctx, d)
+}
+
+// fixFor is the fix when err has one of the codes; any other refusal is the relay's own trouble.
+func fixFor(err error, fix string, codes ...string) string {
+	if slices.Contains(codes, client.Code(err)) {
+		return fix
+	}
+	return "the relay's log tells the cause; herald doctor on its machine looks closer"
 }
 
 // skewAllowed is how far clocks may differ without anybody noticing.
@@ -326,7 +335,7 @@ func (x *examination) answers(ctx context.Context, r *client.Relay) bool {
 	h, date, err := r.Health(ctx)
 	switch {
 	case err != nil:
-		x.add("relay", findBroken, describe(err).Message, describe(err).Hint)
+		x.add("relay", findBroken, describe(err).Message, "start the relay, or correct the address; a firewall or proxy on the way may refuse too")
 		return false
 	case h.Service != "herald-relay" || !h.OK:
 		x.add("relay", findBroken, r.Address()+" answers, but is no relay", "correct the address")
@@ -359,7 +368,7 @@ func (x *examination) stream(ctx context.Context, d *client.Device) {
 		return
 	}
 	if err := d.ProbeStream(ctx); err != nil {
-		x.add("stream", findBroken, err.Error(), "let the proxy in front of the relay pass WebSockets: Upgrade and Connection headers, and long idle times")
+		x.add("stream", findBroken, err.Error(), fixFor(err, "let the proxy in front of the relay pass WebSockets: Upgrade and Connection headers, and long idle times", "", "upgrade_required"))
 		return
 	}
 	x.add("stream", findOK, "WebSockets get through", "")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"reflect"
+	"strings"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -94,9 +95,13 @@ func wantsJSON(k *kong.Context) bool {
 
 // String is how a person reads it.
 func (f failure) String() string {
-	text := "herald: " + f.Message
+	head, more, long := strings.Cut(f.Message, "\n")
+	text := "herald: " + head
 	if f.Code != "" {
 		text += " (" + f.Code + ")"
+	}
+	if long {
+		text += "\n" + more
 	}
 	if f.Hint != "" {
 		text += "\n  " + f.Hint

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"time"
 
 	"github.com/alecthomas/kong"
 
@@ -89,10 +90,19 @@ func (c *personListCmd) Run(ctx context.Context, k *kong.Context, w *World) erro
 		}
 		rows := make([][]string, 0, len(people))
 		for _, p := range people {
-			rows = append(rows, []string{screen.Line(p.Name), number(int64(p.Mailboxes)), screen.Line(p.CreatedAt)})
+			rows = append(rows, []string{screen.Line(p.Name), number(int64(p.Mailboxes)), since(p.CreatedAt)})
 		}
 		return w.table([]string{"NAME", "DEVICES", "ADDED"}, rows)
 	})
+}
+
+// since shows an instant of the relay as the other lists do, or as it came.
+func since(instant string) string {
+	t, err := time.Parse(time.RFC3339, instant)
+	if err != nil {
+		return screen.Line(instant)
+	}
+	return ago(t)
 }
 
 type personLinkCmd struct {
