@@ -190,17 +190,20 @@ func (c *Client) Close() error {
 
 // People lists everybody.
 func (c *Client) People(ctx context.Context) (list []Person, err error) {
-	return list, c.call(ctx, http.MethodGet, "/people", nil, &list)
+	err = c.call(ctx, http.MethodGet, "/people", nil, &list)
+	return list, err
 }
 
 // AddPerson makes a person and invites their first device.
 func (c *Client) AddPerson(ctx context.Context, name string) (inv Invitation, err error) {
-	return inv, c.call(ctx, http.MethodPost, "/people", nameBody{name}, &inv)
+	err = c.call(ctx, http.MethodPost, "/people", nameBody{name}, &inv)
+	return inv, err
 }
 
 // Invite makes a new pairing link.
 func (c *Client) Invite(ctx context.Context, name string) (inv Invitation, err error) {
-	return inv, c.call(ctx, http.MethodPost, "/people/"+url.PathEscape(name)+"/invitations", nil, &inv)
+	err = c.call(ctx, http.MethodPost, "/people/"+url.PathEscape(name)+"/invitations", nil, &inv)
+	return inv, err
 }
 
 // RemovePerson removes a person.
