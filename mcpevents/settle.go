@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"time"
 
 	"github.com/herald-relay/herald/mcpevents/driver"
 )
@@ -30,42 +31,73 @@ func (s *Server) settle(tx driver.Tx, rs []result) (settled, error) {
 		return settled{}, err
 	}
 	done := settled{results: append([]result(nil), rs...), held: held}
+	notes := map[string]*note{}
 	for i := range rs {
 		if held[i] && rs[i].attempted {
-			if err := s.takeNote(tx, &rs[i], &done); err != nil {
+			if err := s.takeNote(tx, &rs[i], notes); err != nil {
 				return settled{}, err
 			}
+		}
+	}
+	for _, n := range notes {
+		if err := n.write(tx, &done); err != nil {
+			return settled{}, err
 		}
 	}
 	return done, nil
 }
 
-// takeNote records what an attempt says about its destination, and acts on it.
-func (s *Server) takeNote(tx driver.Tx, r *result, done *settled) error {
-	sub, err := tx.Subscriptions().Get(r.lease.Subscription.ID)
-	if errors.Is(err, driver.ErrNotFound) || (err == nil && sub.State == driver.Ended) {
+// note is what the attempts of one transaction say about a subscription's destination.
+type note struct {
+	sub     Subscription
+	over    bool // it was ended before
+	changed bool // its state has changed
+}
+
+// takeNote adds what an attempt says about its destination.
+func (s *Server) takeNote(tx driver.Tx, r *result, notes map[string]*note) error {
+	id := r.lease.Subscription.ID
+	n := notes[id]
+	if n == nil {
+		sub, err := tx.Subscriptions().Get(id)
+		if err != nil && !errors.Is(err, driver.ErrNotFound) {
+			return err
+		}
+		n = &note{sub: sub, over: err != nil || sub.State == driver.Ended}
+		notes[id] = n
+	}
+	if n.over || n.sub.State == driver.Ended {
 		return nil
 	}
-	if err != nil {
-		return err
-	}
-	p := &s.family(sub.Family).Policy
-	sub.Health = observe(sub.Health, r.outcome, r.category, millis(r.ended), p.Suspension.Window)
+	at := millis(r.ended)
+	p := &s.family(n.sub.Family).Policy
+	n.sub.Health = observe(n.sub.Health, r.outcome, r.category, at, p.Suspension.Window)
 	switch {
 	case r.verdict == End:
-		if sub, err = endSubscription(tx, sub, ReasonGone, millis(r.ended)); err != nil {
-			return err
-		}
-	case sub.State == driver.Active && p.Suspension.suspends(sub.Health, millis(r.ended)):
-		sub.State, sub.Reason, sub.Changed = driver.Suspended, ReasonFailing, millis(r.ended)
-		if err := tx.Subscriptions().Save(sub); err != nil {
-			return err
-		}
-	default:
-		return tx.Subscriptions().SetHealth(sub.ID, sub.Health)
+		n.become(driver.Ended, ReasonGone, at)
+	case n.sub.State == driver.Active && p.Suspension.suspends(n.sub.Health, at):
+		n.become(driver.Suspended, ReasonFailing, at)
 	}
-	done.changed = append(done.changed, sub)
 	return nil
+}
+
+func (n *note) become(state driver.State, reason string, at time.Time) {
+	n.sub.State, n.sub.Reason, n.sub.Changed, n.changed = state, reason, at, true
+}
+
+func (n *note) write(tx driver.Tx, done *settled) error {
+	switch {
+	case n.over:
+		return nil
+	case !n.changed:
+		return tx.Subscriptions().SetHealth(n.sub.ID, n.sub.Health)
+	}
+	done.changed = append(done.changed, n.sub)
+	if n.sub.State == driver.Ended {
+		_, err := endSubscription(tx, n.sub, n.sub.Reason, n.sub.Changed)
+		return err
+	}
+	return tx.Subscriptions().Save(n.sub)
 }
 
 // report tells of what was stored: one line and one observation for each attempt, and for each change.

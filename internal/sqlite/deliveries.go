@@ -36,12 +36,9 @@ func (t deliveries) Queue(ds []driver.Delivery) error {
 			settled_at = excluded.settled_at WHERE state <> 'pending'`
 	for i := range ds {
 		d := &ds[i]
-		lane := t.lanes[d.Subscription]
-		if lane == 0 {
-			var err error
-			if lane, err = t.lane(d.Subscription); err != nil {
-				return err
-			}
+		lane, err := t.met(d.Subscription)
+		if err != nil {
+			return err
 		}
 		if lane == 0 {
 			return driver.ErrNotFound
@@ -180,23 +177,49 @@ func (t deliveries) Leased(subscription string, sequence int64) (driver.Lease, e
 
 func (t deliveries) Settle(ss []driver.Settlement) ([]bool, error) {
 	held := make([]bool, len(ss))
+	gone := map[int64]int{} // by lane, how many are no longer pending
 	for i := range ss {
-		var err error
-		if held[i], err = t.settle(&ss[i]); err != nil {
+		lane, err := t.met(ss[i].Subscription)
+		if err != nil {
+			return nil, err
+		}
+		if held[i], err = t.settle(lane, &ss[i]); err != nil {
+			return nil, err
+		}
+		if !held[i] {
+			continue
+		}
+		left := 0
+		if ss[i].State != driver.Pending {
+			left = -1
+		}
+		gone[lane] += left
+	}
+	for lane, more := range gone {
+		if err := t.settleLane(lane, more); err != nil {
 			return nil, err
 		}
 	}
 	return held, nil
 }
 
-func (t deliveries) settle(s *driver.Settlement) (bool, error) {
-	lane, err := t.lane(s.Subscription)
-	if err != nil || lane == 0 {
-		return false, err
+// met returns a subscription's key, which it looks up once in a transaction; 0 when there is none.
+func (t deliveries) met(id string) (int64, error) {
+	if lane := t.lanes[id]; lane != 0 {
+		return lane, nil
 	}
-	due, settled, gone, attempts := s.Due, time.Time{}, 0, int64(0)
+	lane, err := t.lane(id)
+	if lane != 0 {
+		t.lanes[id] = lane
+	}
+	return lane, err
+}
+
+// settle changes one delivery, and leaves its lane to the caller.
+func (t deliveries) settle(lane int64, s *driver.Settlement) (bool, error) {
+	due, settled, attempts := s.Due, time.Time{}, int64(0)
 	if s.State != driver.Pending {
-		due, settled, gone = time.Time{}, s.At, -1
+		due, settled = time.Time{}, s.At
 	}
 	if s.Attempt != nil {
 		attempts = 1
@@ -209,12 +232,10 @@ func (t deliveries) settle(s *driver.Settlement) (bool, error) {
 	if err != nil || n == 0 {
 		return false, t.fail("settle delivery", err)
 	}
-	if s.Attempt != nil {
-		if err := t.record(lane, s.Sequence, s.Attempt); err != nil {
-			return false, err
-		}
+	if s.Attempt == nil {
+		return true, nil
 	}
-	return true, t.settleLane(lane, gone)
+	return true, t.record(lane, s.Sequence, s.Attempt)
 }
 
 func (t deliveries) record(lane, sequence int64, a *driver.Attempt) error {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,6 +22,10 @@ func (nowhere) RoundTrip(*http.Request) (*http.Response, error) { return nil, co
 
 // newEvents makes a server over a fresh store with n subscriptions that need no proof.
 func newEvents(b *testing.B, n int) (*mcpevents.Server, driver.Driver) {
+	return newEventsTo(b, n, nowhere{})
+}
+
+func newEventsTo(b *testing.B, n int, out mcpevents.Egress) (*mcpevents.Server, driver.Driver) {
 	b.Helper()
 	catalog, err := mcpevents.NewCatalog(mcpevents.EventType{Name: "e"})
 	if err != nil {
@@ -30,7 +35,7 @@ func newEvents(b *testing.B, n int) (*mcpevents.Server, driver.Driver) {
 	p.Verification.Allow = func(string, *url.URL) bool { return true }
 	p.Quotas.Subscriptions = -1
 	db := open(b, newPath(b)).Events()
-	srv, err := mcpevents.New(db, []mcpevents.Family{{Name: "f", Policy: p, Catalog: catalog}}, &mcpevents.Options{Egress: nowhere{}})
+	srv, err := mcpevents.New(db, []mcpevents.Family{{Name: "f", Policy: p, Catalog: catalog}}, &mcpevents.Options{Egress: out})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -81,4 +86,41 @@ func BenchmarkEventsClaim(b *testing.B) {
 			}
 		})
 	}
+}
+
+// prompt is a way out whose other end takes everything at once.
+type prompt struct{ got *atomic.Int64 }
+
+func (prompt) CheckURL(raw string) (*url.URL, error) { return url.Parse(raw) }
+
+func (p prompt) RoundTrip(*http.Request) (*http.Response, error) {
+	p.got.Add(1)
+	return &http.Response{StatusCode: http.StatusNoContent, Body: http.NoBody, Header: http.Header{}}, nil
+}
+
+// BenchmarkEventsDeliver delivers 5,000 events to destinations that answer at once: what claiming, signing and settling
+// on this store cost, without the network.
+func BenchmarkEventsDeliver(b *testing.B) {
+	for b.Loop() {
+		b.StopTimer()
+		var got atomic.Int64
+		srv, _ := newEventsTo(b, 100, prompt{&got})
+		for range 50 {
+			if _, err := srv.Emit(b.Context(), mcpevents.Emission{Name: "e", Data: struct{}{}}); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.StartTimer()
+		ctx, stop := context.WithCancel(b.Context())
+		ran := make(chan error, 1)
+		go func() { ran <- srv.Run(ctx) }()
+		for got.Load() < 5000 {
+			<-time.After(time.Millisecond)
+		}
+		stop()
+		if err := <-ran; err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.N)*5000/b.Elapsed().Seconds(), "deliveries/s")
 }
