@@ -95,13 +95,13 @@ func wantsJSON(k *kong.Context) bool {
 
 // String is how a person reads it.
 func (f failure) String() string {
-	head, more, long := strings.Cut(f.Message, "\n")
+	head, list, _ := strings.Cut(f.Message, ":\n")
 	text := "herald: " + head
 	if f.Code != "" {
 		text += " (" + f.Code + ")"
 	}
-	if long {
-		text += "\n" + more
+	if list != "" {
+		text += ":\n" + list
 	}
 	if f.Hint != "" {
 		text += "\n  " + f.Hint
