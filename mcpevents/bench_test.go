@@ -195,18 +195,22 @@ func BenchmarkHangingDestinations(b *testing.B) {
 	for b.Loop() {
 		measure := func(hang bool) float64 {
 			got.Store(0)
-			srv := newBench(b, memdriver.New(), hanging{&got, hang}, hosts, nil)
+			srv := newBench(b, memdriver.New(), hanging{&got, hang}, hosts, func(_ *mcpevents.Policy, e *mcpevents.Engine) { e.Grace = time.Millisecond })
 			emitN(b, srv, events)
 			const want = (hosts - 2) * events
-			return rate(want, func() {
-				ctx, stop := context.WithCancel(b.Context())
-				ran := make(chan error, 1)
-				go func() { ran <- srv.Run(ctx) }()
+			ctx, stop := context.WithCancel(b.Context())
+			ran := make(chan error, 1)
+			go func() { ran <- srv.Run(ctx) }()
+			r := rate(want, func() {
 				for got.Load() < want {
 					<-time.After(100 * time.Microsecond)
 				}
-				go func() { stop(); <-ran }() // its hanging attempts take their grace period
 			})
+			stop()
+			if err := <-ran; err != nil {
+				b.Error(err)
+			}
+			return r
 		}
 		none := measure(false)
 		some := measure(true)
