@@ -8,11 +8,12 @@ import (
 	"github.com/coder/websocket"
 	"go.uber.org/goleak"
 
+	"github.com/herald-relay/herald/internal/pgtest"
 	"github.com/herald-relay/herald/internal/testkit"
 )
 
 // TestMain fails when a relay that was stopped leaves a goroutine behind.
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(pgtest.Reuse(m)) }
 
 // TestASleepingDeviceDoesNotHoldUpAStop stops a relay while a device neither reads nor says goodbye, as a laptop with its lid
 // closed does. That used to take the whole grace period and end in an error, with the counters of the last minute lost.

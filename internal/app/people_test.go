@@ -365,6 +365,7 @@ func TestTheOperatorsSocketRefusesWhatItDoesNotKnow(t *testing.T) {
 
 func TestTheOperatorWorksOnAStoppedRelaysStoreToo(t *testing.T) {
 	t.Parallel()
+	testkit.OnSQLite(t)
 	cfg := config.Default()
 	cfg.Data, cfg.Listen, cfg.RelaySecret = t.TempDir(), "127.0.0.1:8799", testkit.Secret
 	log := slog.New(slog.DiscardHandler)

@@ -29,6 +29,7 @@ func insist(t *testing.T, do func() testkit.Answer) testkit.Answer {
 // which it can fail.
 func onFaulty(t *testing.T, flow func(t *testing.T, r *testkit.Relay, arm func() (disarm func()))) {
 	t.Helper()
+	testkit.OnSQLite(t)
 	run := func(t *testing.T, nth int, how storetest.Failure) (writes int) {
 		synctest.Test(t, func(t *testing.T) {
 			var faulty *storetest.Faulty

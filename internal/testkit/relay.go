@@ -38,8 +38,8 @@ type Options struct {
 	Dir    string                        // data directory; a temporary one when empty
 	Log    *slog.Logger                  // silent when nil
 	Pipes  bool                          // a network of pipes, for bubbles
-	// Postgres puts the relay on a PostgreSQL database of its own, the same one for the same Dir. Not in bubbles:
-	// waiting for a real server stops their time.
+	// Postgres puts the relay on a PostgreSQL database of its own, the same one for the same given Dir. Not in
+	// bubbles: waiting for a real server stops their time.
 	Postgres bool
 }
 
@@ -47,9 +47,7 @@ type Options struct {
 func Stores(t *testing.T, run func(t *testing.T, o Options)) {
 	t.Helper()
 	t.Run("sqlite", func(t *testing.T) {
-		if os.Getenv(StoreVariable) != "" {
-			t.Skip("runs without " + StoreVariable)
-		}
+		OnSQLite(t)
 		t.Parallel()
 		run(t, Options{})
 	})
@@ -57,6 +55,14 @@ func Stores(t *testing.T, run func(t *testing.T, o Options)) {
 		t.Parallel()
 		run(t, Options{Postgres: true})
 	})
+}
+
+// OnSQLite skips a test that is about SQLite, or lives in bubbles, when StoreVariable asks for PostgreSQL.
+func OnSQLite(t testing.TB) {
+	t.Helper()
+	if os.Getenv(StoreVariable) == "postgres" {
+		t.Skip("runs on SQLite, without " + StoreVariable)
+	}
 }
 
 // Relay is a running relay.
@@ -75,12 +81,10 @@ type Relay struct {
 // New starts a relay and stops it when the test ends.
 func New(t testing.TB, o Options) *Relay {
 	t.Helper()
-	if os.Getenv(StoreVariable) == "postgres" {
-		if o.Pipes {
-			t.Skip("a bubble holds no connection to PostgreSQL; this runs on SQLite, without " + StoreVariable)
-		}
-		o.Postgres = true
+	if o.Pipes {
+		OnSQLite(t) // a bubble holds no connection to PostgreSQL
 	}
+	o.Postgres = o.Postgres || os.Getenv(StoreVariable) == "postgres"
 	r := &Relay{T: t, Dir: o.Dir, done: make(chan error, 1)}
 	if r.Dir == "" {
 		r.Dir = t.TempDir()
@@ -108,6 +112,8 @@ func (r *Relay) openStore(o Options) store.Store {
 	st := o.Store
 	switch {
 	case st != nil:
+	case o.Postgres && o.Dir == "":
+		st = pgtest.Open(r.T)
 	case o.Postgres:
 		st = pgtest.OpenURL(r.T, r.database(), nil)
 	default:
