@@ -145,7 +145,7 @@ func (x *examination) relayHere(ctx context.Context, cfg config.Config) {
 	info, err := os.Stat(cfg.Data)
 	if errors.Is(err, fs.ErrNotExist) {
 		x.add("data directory", findNote, cfg.Data+" is not there: no relay has run here yet", "")
-		x.port(cfg.Listen)
+		x.port(cfg.Listen, findWarning) // perhaps none ever shall
 		return
 	}
 	if !x.directory(cfg.Data, info, err) {
@@ -156,7 +156,7 @@ func (x *examination) relayHere(ctx context.Context, cfg config.Config) {
 		return
 	}
 	x.database(ctx, cfg)
-	x.port(cfg.Listen)
+	x.port(cfg.Listen, findBroken)
 }
 
 func (x *examination) directory(path string, info fs.FileInfo, err error) bool {
@@ -264,10 +264,11 @@ func (x *examination) postgres(ctx context.Context, database string) {
 	x.add("database", findOK, "PostgreSQL answers at "+address, "")
 }
 
-func (x *examination) port(address string) {
+// port looks whether a relay could listen there; busy is what it is when it cannot.
+func (x *examination) port(address, busy string) {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
-		x.add("port", findBroken, err.Error(), "stop what holds it, or choose another address with --listen")
+		x.add("port", busy, err.Error(), "stop what holds it, or choose another address with --listen")
 		return
 	}
 	_ = l.Close()

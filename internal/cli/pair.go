@@ -104,7 +104,10 @@ func (c *pairCmd) where(w *World) (address, code string, err error) {
 	if address == "" {
 		address = c.Relay
 	}
-	if address == "" {
+	switch {
+	case address == "" && code == "":
+		return "", "", failed("give the link that herald serve or herald person link prints, or a relay's address with --relay", "there is no pairing link")
+	case address == "":
 		return "", "", failed("give the whole link, or the relay's address with --relay or in HERALD_RELAY", "a code alone does not say which relay")
 	}
 	return address, code, nil
