@@ -308,7 +308,7 @@ func benchPolls(r *report, s scale) error {
 			return err
 		}
 		defer relay.stop()
-		if err := (&target{relay, boxes}).sendKnown(); err != nil {
+		if err := (&target{relay, boxes}).sendKnown(len(boxes)); err != nil {
 			return err
 		}
 		before, goroutines, err := relay.settle()
@@ -336,9 +336,9 @@ func benchPolls(r *report, s scale) error {
 	})
 }
 
-// sendKnown gives every mailbox a notification whose id is known, over a few connections that it closes again.
-func (t *target) sendKnown() error {
-	return inParallel(len(t.boxes), func(i int) error {
+// sendKnown gives so many mailboxes a notification whose id is known, over connections that it closes again.
+func (t *target) sendKnown(count int) error {
+	return inParallel(count, func(i int) error {
 		c, err := dial(t.relay.addr)
 		if err != nil {
 			return err

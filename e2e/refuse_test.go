@@ -150,7 +150,7 @@ func TestAFullDiskRefusesAndRecovers(t *testing.T) {
 
 	var kept []string
 	status, got := 0, map[string]any(nil)
-	for n := 0; n < 400; n++ { // what is in the log already has room; soon it is used up
+	for n := range 400 { // what is in the log already has room; soon it is used up
 		id := "full-" + strings.Repeat("x", n%5) + time.Now().Format("150405.000000000")
 		var err error
 		status, got, err = s.call(t.Context(), "POST", "/v1/notify", key, map[string]any{"title": strings.Repeat("t", 200), "body": strings.Repeat("b", 4000), "notificationId": id})

@@ -84,7 +84,7 @@ func (t *EventType) prepare(e Emission, now time.Time) (Event, map[string]any, e
 		event.ID = "evt_" + rand.Text()
 	}
 	if !validEventID(event.ID) {
-		return event, nil, fmt.Errorf("an event id has 1 to %d characters of A-Z a-z 0-9 _ - :", maxEventID)
+		return event, nil, fmt.Errorf("an event id has 1 to %d of A-Z a-z 0-9 and _-: as characters", maxEventID)
 	}
 	if event.Time.IsZero() {
 		event.Time = now

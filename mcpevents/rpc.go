@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -185,9 +186,7 @@ func (e *Endpoint) mayCall(m *message) error {
 
 func (e *Endpoint) capabilities() map[string]any {
 	all := map[string]any{}
-	for name, value := range e.opts.Capabilities {
-		all[name] = value
-	}
+	maps.Copy(all, e.opts.Capabilities)
 	e.Capabilities(all)
 	return all
 }

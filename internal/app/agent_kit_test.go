@@ -2,7 +2,6 @@ package app_test
 
 import (
 	"encoding/json"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -84,8 +83,6 @@ func textsOf(v any) (list []string) {
 	}
 	return list
 }
-
-func membersOf(a testkit.Answer) []string { return slices.Sorted(maps.Keys(a.Body)) }
 
 // padded is fields as JSON, made longer by white space that means nothing.
 func padded(t *testing.T, fields map[string]any, size int) string {

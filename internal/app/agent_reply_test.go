@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"runtime"
@@ -123,9 +124,7 @@ func TestAWaitEndsWhenItShould(t *testing.T) {
 					t.Errorf("it took %s, want %s", took, test.took)
 				}
 				want := map[string]any{"notificationId": q.id, "replied": false, "suppressed": false}
-				for k, v := range test.want {
-					want[k] = v
-				}
+				maps.Copy(want, test.want)
 				if want["repliedAt"] == true {
 					want["repliedAt"] = q.Call("GET", "/v1/receipts/"+q.id, nil).Text("repliedAt")
 				}

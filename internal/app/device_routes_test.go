@@ -51,7 +51,6 @@ func TestDeviceRoutesTakeADeviceTokenAlone(t *testing.T) {
 		}
 		if path == "/v1/device" && method == "DELETE" {
 			d = r.Pair("laptop") // that one was obeyed
-			agent = d.Agent("bot")
 		}
 	}
 }

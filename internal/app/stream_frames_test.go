@@ -3,6 +3,7 @@ package app_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -185,9 +186,7 @@ type receiptWay struct {
 var receiptWays = []receiptWay{
 	{"stream", func(t *testing.T, _ *testkit.Device, s *testkit.Stream, report map[string]any) {
 		frame := testkit.Frame{"type": "receipt"}
-		for k, v := range report {
-			frame[k] = v
-		}
+		maps.Copy(frame, report)
 		s.Send(frame)
 		devSettle(s)
 	}},

@@ -89,11 +89,12 @@ func describeCommand(t *testing.T, b *strings.Builder, n *kong.Node) {
 }
 
 func usageOf(n *kong.Node) string {
-	text := n.FullPath()
+	var text strings.Builder
+	text.WriteString(n.FullPath())
 	for _, p := range n.Positional {
-		text += " " + p.Summary()
+		text.WriteString(" " + p.Summary())
 	}
-	return text + " [flags]"
+	return text.String() + " [flags]"
 }
 
 // split takes the examples off the end of a command's help.

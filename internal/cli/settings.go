@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/alecthomas/kong"
 
@@ -63,11 +64,12 @@ func (e *badConfig) Error() string {
 	if len(list) == 0 {
 		return e.err.Error()
 	}
-	text := "the configuration has " + count(int64(len(list)), "problem") + ":"
+	var text strings.Builder
+	text.WriteString("the configuration has " + count(int64(len(list)), "problem") + ":")
 	for _, p := range list {
-		text += "\n  " + p.Error()
+		text.WriteString("\n  " + p.Error())
 	}
-	return text
+	return text.String()
 }
 
 func (e *badConfig) Unwrap() error { return e.err }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -201,9 +202,7 @@ func (r *Relay) request(ctx context.Context, c call, body []byte) (*http.Request
 	if len(body) == 0 {
 		req.Body, req.GetBody = http.NoBody, nil
 	}
-	for k, v := range c.header {
-		req.Header[k] = v
-	}
+	maps.Copy(req.Header, c.header)
 	if c.kind != "" {
 		req.Header.Set("Content-Type", c.kind)
 	}

@@ -2,6 +2,7 @@ package payload
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -88,10 +89,8 @@ func lines(limit int) form {
 func choice(words ...string) form {
 	need := strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
 	return form{need, func(s string) (string, string) {
-		for _, w := range words {
-			if s == w {
-				return s, ""
-			}
+		if slices.Contains(words, s) {
+			return s, ""
 		}
 		return "", "it is something else"
 	}}

@@ -53,7 +53,7 @@ func TestNotificationIDsSortByTheirTime(t *testing.T) {
 	if !slices.IsSorted(ids) || len(slices.Compact(ids)) != 2000 {
 		t.Error("ids made later do not sort later")
 	}
-	if relay.NewNotificationID(noon) == relay.NewNotificationID(noon) {
+	if first, second := relay.NewNotificationID(noon), relay.NewNotificationID(noon); first == second {
 		t.Error("two ids of one millisecond are the same")
 	}
 }

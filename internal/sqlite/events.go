@@ -35,8 +35,8 @@ type eventTx struct {
 func newEventTx(t *tx) eventTx { return eventTx{t, lanes{}} }
 
 func (t eventTx) Events() driver.Events               { return events{t.tx} }
-func (t eventTx) Subscriptions() driver.Subscriptions { return subscriptions{t.tx, t.lanes} }
-func (t eventTx) Deliveries() driver.Deliveries       { return deliveries{t.tx, t.lanes} }
+func (t eventTx) Subscriptions() driver.Subscriptions { return subscriptions(t) }
+func (t eventTx) Deliveries() driver.Deliveries       { return deliveries(t) }
 func (t eventTx) Verifications() driver.Verifications { return verifications{t.tx} }
 
 func noRecord() error { return driver.ErrNotFound }

@@ -93,7 +93,7 @@ func (m *model) holder(k relay.KeyID, agentID string) *relay.Notification {
 func (m *model) draw(t *rapid.T) relay.Notification {
 	m.now = m.now.Add(time.Millisecond)
 	n := relay.Notification{ID: relay.NewNotificationID(m.now), Mailbox: m.box, Key: rapid.SampledFrom(m.keys).Draw(t, "key"),
-		CreatedAt: m.now, Payload: []byte(fmt.Sprintf(`{"n":%d}`, m.seq)), ExpectReply: rapid.Bool().Draw(t, "expectReply")}
+		CreatedAt: m.now, Payload: fmt.Appendf(nil, `{"n":%d}`, m.seq), ExpectReply: rapid.Bool().Draw(t, "expectReply")}
 	n.AgentID = rapid.SampledFrom([]string{"", "", "a", "b", "c"}).Draw(t, "agent id")
 	if n.AgentID == "" {
 		n.AgentID = n.ID.MadeAgentID()
@@ -305,7 +305,7 @@ func (m *model) observeKeys(tx store.Tx, o *observed) error {
 			return err
 		}
 		if a.Waiting != o.Count {
-			return fmt.Errorf("Admission counts %d waiting, CountWaiting %d", a.Waiting, o.Count)
+			return fmt.Errorf("admission counts %d waiting, CountWaiting %d", a.Waiting, o.Count)
 		}
 		o.Today = a.Today
 		if a.NthSend.Add(relay.RateWindow).After(m.now) {

@@ -64,6 +64,12 @@ func (o *Origins) Address(r *http.Request) string {
 	return peer.String()
 }
 
+// Credential is what the Authorization header says. Of two headers, which a proxy and the relay might read differently,
+// it makes a list, which is no credential.
+func Credential(r *http.Request) string {
+	return strings.Join(r.Header.Values("Authorization"), ", ")
+}
+
 // CheckHost refuses what LoopbackOnly describes.
 func (o *Origins) CheckHost(r *http.Request) error {
 	if !o.LoopbackOnly || loopbackName(r.Host) {

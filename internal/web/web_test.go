@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -225,9 +226,7 @@ func TestErrorsAreRenderedByTheirKind(t *testing.T) {
 			want := http.Header{
 				"Content-Type": {"application/json; charset=utf-8"}, "Cache-Control": {"no-store"}, "X-Content-Type-Options": {"nosniff"},
 			}
-			for k, v := range test.header {
-				want[k] = v
-			}
+			maps.Copy(want, test.header)
 			got := w.Header().Clone()
 			got.Del("Content-Length")
 			if diff := cmp.Diff(want, got); diff != "" {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net/http"
 	"sync"
@@ -131,9 +132,7 @@ func (c *Client) request(ctx context.Context, version, method string, params map
 		}
 		with := map[string]any{"_meta": map[string]any{"io.modelcontextprotocol/protocolVersion": modern,
 			"io.modelcontextprotocol/clientCapabilities": capabilities}}
-		for name, value := range params {
-			with[name] = value
-		}
+		maps.Copy(with, params)
 		params = with
 	}
 	id := c.ids.Add(1)

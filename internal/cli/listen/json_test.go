@@ -29,17 +29,17 @@ func TestJSONPrintsFramesAndReportsOnlyWhatItIsTold(t *testing.T) {
 		s.settle()
 		s.facts(id, map[string]any{"queued": false, "displayed": false, "replied": false})
 		var relayID string
-		kinds := ""
+		var kinds strings.Builder
 		for _, v := range s.jsonLines() {
 			kind, _ := v["type"].(string)
 			remark, _ := v["herald"].(string)
-			kinds += kind + remark + " "
+			kinds.WriteString(kind + remark + " ")
 			if kind == "notify" {
 				relayID, _ = v["id"].(string)
 			}
 		}
-		if kinds != "connecting welcome live notify " {
-			t.Errorf("lines = %s", kinds)
+		if kinds.String() != "connecting welcome live notify " {
+			t.Errorf("lines = %s", kinds.String())
 		}
 		io.WriteString(s.in, `{"id":"`+relayID+`","kind":"displayed"}`+"\n")
 		s.settle()
