@@ -68,7 +68,7 @@ func (a *API) Register(rt *web.Router) {
 
 // admitted proves the agent's credential and charges one request to its mailbox's daily budget.
 func (a *API) admitted(r *http.Request, now time.Time) (credential.Principal, error) {
-	p, err := a.Auth.Agent(r.Context(), r.Header.Get("Authorization"), now)
+	p, err := a.Auth.Agent(r.Context(), web.Credential(r), now)
 	if err != nil {
 		return p, err
 	}

@@ -89,7 +89,7 @@ type handler func(w http.ResponseWriter, r *http.Request, p credential.Principal
 // known proves the device first, so that a bad token learns nothing, not even which paths exist.
 func (a *API) known(h handler) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		p, err := a.Auth.Device(r.Context(), r.Header.Get("Authorization"))
+		p, err := a.Auth.Device(r.Context(), web.Credential(r))
 		if err != nil {
 			return err
 		}

@@ -22,6 +22,7 @@ import (
 	"github.com/herald-relay/herald/internal/presence"
 	"github.com/herald-relay/herald/internal/relay"
 	"github.com/herald-relay/herald/internal/store"
+	"github.com/herald-relay/herald/internal/web"
 )
 
 // Close codes of the stream (contract section 6.2).
@@ -94,7 +95,7 @@ type todo struct {
 func (t *todo) empty() bool { return !t.look && len(t.replied) == 0 }
 
 func (a *API) stream(w http.ResponseWriter, r *http.Request) error {
-	p, err := a.Auth.Device(r.Context(), r.Header.Get("Authorization"))
+	p, err := a.Auth.Device(r.Context(), web.Credential(r))
 	if err != nil {
 		return err
 	}
