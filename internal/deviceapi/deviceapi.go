@@ -20,6 +20,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/herald-relay/herald/internal/allowance"
@@ -46,7 +47,8 @@ type API struct {
 	// Closed is told why a stream ended, by one of the Ended constants; it may be nil.
 	Closed func(reason string)
 
-	streams sync.WaitGroup // every goroutine of every stream
+	streams  sync.WaitGroup // every goroutine of every stream
+	stopping atomic.Bool    // set for good by CloseAll
 }
 
 // Register adds the routes.

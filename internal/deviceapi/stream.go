@@ -105,6 +105,8 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request) error {
 	if err := checkUpgrade(w.Header(), r); err != nil {
 		return err
 	}
+	a.streams.Add(1) // the server's own stop forgets connections once they are taken over
+	defer a.streams.Done()
 	s, err := a.open(w, r, p)
 	if err != nil {
 		return err
@@ -204,6 +206,9 @@ func (w *smallBuffers) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 // run attaches the stream, reads until it ends, and leaves nothing behind.
 func (s *stream) run() {
 	s.api.Hub.Attach(s.mailbox, s)
+	if s.api.stopping.Load() {
+		s.stop()
+	}
 	s.Wake()
 	s.read()
 	s.api.Hub.Detach(s.mailbox, s)
@@ -410,13 +415,18 @@ func (s *stream) close(why string, code websocket.StatusCode, reason string) {
 	})
 }
 
-// CloseAll ends every stream of this process because the relay stops.
+// CloseAll ends every stream of this process because the relay stops, those included that are just opening.
 func (a *API) CloseAll() {
+	a.stopping.Store(true)
 	a.Hub.Each(func(st presence.Stream) {
 		if s, ok := st.(*stream); ok {
-			s.close(EndedStopping, websocket.StatusGoingAway, "the relay is restarting; connect again in a moment")
+			s.stop()
 		}
 	})
+}
+
+func (s *stream) stop() {
+	s.close(EndedStopping, websocket.StatusGoingAway, "the relay is restarting; connect again in a moment")
 }
 
 // CloseSilent ends streams that gave no sign of life for a long time: their devices are gone without a word.
