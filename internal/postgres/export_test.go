@@ -5,7 +5,7 @@ import "github.com/herald-relay/herald/internal/relay"
 // StatementsForTest are all statements but those of migrations and the bus, by the name of their constant.
 var StatementsForTest = map[string]string{
 	"lockDirectory": lockDirectory, "lockBoxes": lockBoxes, "freeSQL": freeSQL, "insertSQL": insertSQL, "saveSQL": saveSQL,
-	"countSQL": countSQL, "addUsage": addUsage, "beginUsage": beginUsage, "admitSQL": admitSQL,
+	"countSQL": countSQL, "addSent": addSent, "addUsage": addUsage, "beginUsage": beginUsage, "admitSQL": admitSQL,
 	"createPerson": createPerson, "findPerson": findPerson, "lockPersonBoxes": lockPersonBoxes,
 	"deletePersonNotes": deletePersonNotes, "deletePersonUsage": deletePersonUsage, "deletePersonBoxes": deletePersonBoxes,
 	"deletePerson": deletePerson, "createMailbox": createMailbox, "getMailbox": getMailbox, "listMailboxes": listMailboxes,

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -294,14 +295,14 @@ const (
 // lock takes the owners' rows: the directory first, then mailboxes in the order of their ids, as every process does.
 func (t *trip) lock(steps []*step) {
 	boxes := map[string]*box{}
-	directory := false
+	shared := false
 	for _, st := range steps {
-		directory = directory || st.directory
+		shared = shared || st.directory
 		for _, b := range st.boxes {
-			boxes[string(b.id)] = b
+			boxes[string(b.raw)] = b
 		}
 	}
-	if directory {
+	if shared {
 		t.add(&query{what: "lock directory", sql: lockDirectory})
 	}
 	if len(boxes) == 0 {
@@ -309,12 +310,12 @@ func (t *trip) lock(steps []*step) {
 	}
 	ids := make([][]byte, 0, len(boxes))
 	for _, b := range boxes {
-		*b = box{id: b.id}
-		ids = append(ids, idBytes(b.id))
+		b.exists, b.lastSeq, b.waiting = false, 0, 0
+		ids = append(ids, b.raw)
 	}
+	var id pgtype.DriverBytes
+	var seq, waiting int64
 	t.add(&query{what: "lock mailboxes", sql: lockBoxes, args: []any{ids}, each: func(rows pgx.Rows) error {
-		var id hexText
-		var seq, waiting int64
 		if err := rows.Scan(&id, &seq, &waiting); err != nil {
 			return err
 		}

@@ -95,7 +95,7 @@ func (s keys) Purge(m relay.MailboxID, id relay.KeyID) error {
 	if err != nil {
 		return err
 	}
-	u.unlearn()
+	u.learned = learned{}
 	u.addWaiting(b, -waiting)
 	if gone == 0 {
 		return noKey()

@@ -44,6 +44,7 @@ const (
 // box is what an Update knows of a mailbox that it owns.
 type box struct {
 	id      relay.MailboxID
+	raw     []byte // id as stored
 	exists  bool
 	lastSeq int64
 	waiting int64

@@ -45,7 +45,7 @@ func (s notifications) Get(m relay.MailboxID, id relay.NotificationID) (n relay.
 		err = noNotification()
 	}
 	if err == nil && s.t.u != nil {
-		learn(&s.t.u.waiting, place{m, id}, n.Waiting())
+		s.t.u.waiting.learn(place{m, id}, n.Waiting())
 	}
 	return n, err
 }
@@ -71,9 +71,9 @@ func (s notifications) sent(m relay.MailboxID, k relay.KeyID, id string) (n rela
 	}
 	err = s.t.read(m, q)
 	if err == nil && s.t.u != nil {
-		learn(&s.t.u.holders, agentID{sender{m, k}, id}, holder{n.ID, n.CreatedAt})
+		s.t.u.holders.learn(agentID{sender{m, k}, id}, holder{n.ID, n.CreatedAt})
 		if n.ID != "" {
-			learn(&s.t.u.waiting, place{m, n.ID}, n.Waiting())
+			s.t.u.waiting.learn(place{m, n.ID}, n.Waiting())
 		}
 	}
 	return n, err
@@ -121,9 +121,9 @@ func (s notifications) admission(a *admission) (waiting int64, err error) {
 	if err := u.ask(&step{admission: a}); err != nil {
 		return 0, err
 	}
-	learn(&u.lastSeq, sender{a.mailbox, a.key}, a.lastSeq)
-	learn(&u.counted, usageKey{a.mailbox, a.day}, a.counted)
-	b := u.boxes[a.mailbox]
+	u.lastSeq.learn(sender{a.mailbox, a.key}, a.lastSeq)
+	u.counted.learn(usageKey{a.mailbox, a.day}, a.counted)
+	b, _ := u.boxes.get(a.mailbox)
 	if !b.exists {
 		return 0, noMailbox()
 	}
@@ -144,7 +144,8 @@ func (s notifications) Insert(n *relay.Notification, forget time.Time) error {
 		return noMailbox()
 	}
 	key := sender{n.Mailbox, n.Key}
-	if err := s.learnLastSeq(key); err != nil {
+	last, err := s.lastSeq(key)
+	if err != nil {
 		return err
 	}
 	old, err := s.holder(agentID{key, n.AgentID}, n.ID)
@@ -157,7 +158,8 @@ func (s notifications) Insert(n *relay.Notification, forget time.Time) error {
 	b.lastSeq++
 	n.Seq = b.lastSeq
 	u.changed(b)
-	u.insert(b, insertion{*n, u.lastSeq[key] + 1}, old)
+	stored := *n
+	u.insert(b, insertion{&stored, last + 1}, old)
 	return nil
 }
 
@@ -168,13 +170,22 @@ func (u *update) insert(b *box, in insertion, old holder) {
 		w.freed = append(w.freed, old.id)
 	}
 	w.inserts = append(w.inserts, in)
-	learn(&u.lastSeq, key, in.keySeq)
-	learn(&u.holders, agentID{key, in.AgentID}, holder{in.ID, relay.Millis(in.CreatedAt)})
-	learn(&u.waiting, place{in.Mailbox, in.ID}, in.Waiting())
+	if !blank(in.Notification) {
+		w.saves = append(w.saves, *in.Notification)
+	}
+	u.lastSeq.learn(key, in.keySeq)
+	u.holders.learn(agentID{key, in.AgentID}, holder{in.ID, relay.Millis(in.CreatedAt)})
+	u.waiting.learn(place{in.Mailbox, in.ID}, in.Waiting())
 	if in.Waiting() {
 		u.addWaiting(b, 1)
 	}
 	u.addUsage(in.Mailbox, relay.Day(in.CreatedAt), relay.Usage{Notifications: 1})
+}
+
+// blank reports whether nothing has become of n yet.
+func blank(n *relay.Notification) bool {
+	return n.Waiting() && n.SpokenAt.IsZero() && n.RepliedAt.IsZero() && n.Text == "" && n.Transcript == "" && n.Duration == nil &&
+		n.ClipBytes == 0 && n.ClipType == "" && n.Reason == "" && n.Scope == ""
 }
 
 func (s notifications) insertable(n *relay.Notification) (*update, error) {
@@ -202,24 +213,24 @@ func storableReceipt(n *relay.Notification) error {
 const lastKeySeq = `
 SELECT key_seq FROM notifications WHERE mailbox = $1 AND key = $2 ORDER BY mailbox, key, key_seq DESC LIMIT 1`
 
-func (s notifications) learnLastSeq(k sender) error {
-	if _, known := s.t.u.lastSeq[k]; known {
-		return nil
+// lastSeq returns the newest key_seq of a key, 0 when it has none.
+func (s notifications) lastSeq(k sender) (seq int64, err error) {
+	if seq, known := s.t.u.lastSeq.get(k); known {
+		return seq, nil
 	}
-	var seq int64
-	err := s.t.read(k.mailbox, &query{what: "find last sent", sql: lastKeySeq, args: []any{idBytes(k.mailbox), idBytes(k.key)}, each: one(&seq)})
-	learn(&s.t.u.lastSeq, k, seq)
-	return err
+	err = s.t.read(k.mailbox, &query{what: "find last sent", sql: lastKeySeq, args: []any{idBytes(k.mailbox), idBytes(k.key)}, each: one(&seq)})
+	s.t.u.lastSeq.learn(k, seq)
+	return seq, err
 }
 
 // holder finds who answers to the agent's id of a new notification. One made from the notification's own random id has
 // no holder, unless its agent guessed 48 random bits before.
 func (s notifications) holder(a agentID, id relay.NotificationID) (holder, error) {
-	if h, known := s.t.u.holders[a]; known || a.id == id.MadeAgentID() {
+	if h, known := s.t.u.holders.get(a); known || a.id == id.MadeAgentID() {
 		return h, nil
 	}
-	_, err := s.sent(a.mailbox, a.key, a.id)
-	return s.t.u.holders[a], err
+	n, err := s.sent(a.mailbox, a.key, a.id)
+	return holder{n.ID, n.CreatedAt}, err
 }
 
 const isWaiting = `SELECT waiting FROM notifications WHERE id = $1 AND mailbox = $2`
@@ -237,7 +248,7 @@ func (s notifications) Save(n relay.Notification) error {
 	if err != nil {
 		return err
 	}
-	was, known := u.waiting[place{n.Mailbox, n.ID}]
+	was, known := u.waiting.get(place{n.Mailbox, n.ID})
 	if !known {
 		q := &query{what: "find notification", sql: isWaiting, args: []any{noteBytes(n.ID), idBytes(n.Mailbox)}, each: one(&was)}
 		if err := u.ask(&step{queries: []*query{q}}); err != nil {
@@ -253,7 +264,7 @@ func (s notifications) Save(n relay.Notification) error {
 
 // save puts off storing a receipt, in place of what was put off for it before.
 func (u *update) save(b *box, n relay.Notification, was bool) {
-	learn(&u.waiting, place{n.Mailbox, n.ID}, n.Waiting())
+	u.waiting.learn(place{n.Mailbox, n.ID}, n.Waiting())
 	switch is := n.Waiting(); {
 	case is && !was:
 		u.addWaiting(b, 1)

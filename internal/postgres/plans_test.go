@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"regexp"
 	"strings"
 	"testing"
@@ -23,9 +24,7 @@ func session(t *testing.T, url string) *pgx.Conn {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, value := range postgres.SessionForTest {
-		config.RuntimeParams[name] = value
-	}
+	maps.Copy(config.RuntimeParams, postgres.SessionForTest)
 	conn, err := pgx.ConnectConfig(t.Context(), config)
 	if err != nil {
 		t.Fatal(err)

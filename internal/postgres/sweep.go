@@ -43,7 +43,7 @@ func (s notifications) Expire(m relay.MailboxID, cutoff time.Time, limit int) (o
 		return nil, err
 	}
 	for _, e := range out {
-		learn(&u.waiting, place{m, e.ID}, false)
+		u.waiting.learn(place{m, e.ID}, false)
 	}
 	u.addWaiting(b, -int64(len(out)))
 	return out, nil

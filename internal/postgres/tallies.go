@@ -25,7 +25,14 @@ func (s usage) Add(m relay.MailboxID, day string, delta relay.Usage) error {
 
 func (u *update) addUsage(m relay.MailboxID, day string, delta relay.Usage) {
 	w, k := u.putOff(), usageKey{m, day}
-	w.usage[k] = usageDelta{w.usage[k].Add(delta), u.counted[k]}
+	exists, _ := u.counted.get(k)
+	for i := range w.usage {
+		if r := &w.usage[i]; r.usageKey == k {
+			r.Usage, r.exists = r.Add(delta), exists
+			return
+		}
+	}
+	w.usage = append(w.usage, usageRow{k, delta, exists})
 }
 
 const getUsage = `

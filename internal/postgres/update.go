@@ -64,7 +64,6 @@ func (s *Store) newUpdate(ctx context.Context, scopes []string, alone bool) *upd
 	if alone {
 		u.line = s.lonely
 	}
-	u.owned, u.boxes = map[string]bool{}, map[relay.MailboxID]*box{}
 	return u
 }
 
@@ -87,16 +86,22 @@ type update struct {
 	scopes []string // what it owns, or has to own from the start of the next attempt
 	alone  bool     // it shares its transaction with nobody
 
-	owned    map[string]bool // latches held
-	unlocked []*box          // owned mailboxes that the next step locks
-	gate     bool            // the next step locks the directory
+	boxes     facts[relay.MailboxID, *box] // mailboxes owned
+	held      []string                     // latches of everything owned
+	unlocked  []*box                       // owned mailboxes that the next step locks
+	gate      bool                         // the next step locks the directory
+	directory bool                         // the directory is owned
 
-	boxes   map[relay.MailboxID]*box
-	waiting map[place]bool   // what is known of notifications: whether they wait
-	lastSeq map[sender]int64 // newest key_seq by key
-	holders map[agentID]holder
-	counted map[usageKey]bool // days known to have a row in usage
-	put     *writes
+	learned
+	put *writes
+}
+
+// learned is what an update knows of the database because it owns the mailboxes concerned.
+type learned struct {
+	waiting facts[place, bool]     // whether a notification waits
+	lastSeq facts[sender, int64]   // newest key_seq of a key, 0 when there is none
+	holders facts[agentID, holder] // who answers to an agent's id
+	counted facts[usageKey, bool]  // whether a day has a row in usage
 }
 
 // place is a notification in its mailbox.
@@ -150,17 +155,6 @@ func (u *update) depart() {
 	}
 }
 
-// learn notes a fact in a map that is made for the first one: most updates learn little.
-func learn[K comparable, V any](m *map[K]V, k K, v V) {
-	if *m == nil {
-		*m = map[K]V{}
-	}
-	(*m)[k] = v
-}
-
-// unlearn forgets what is known of notifications and usage.
-func (u *update) unlearn() { u.waiting, u.lastSeq, u.holders, u.counted = nil, nil, nil, nil }
-
 // own makes the update the owner of a scope before it goes on. While it owns nothing and shares no transaction, it may
 // wait for that. Afterwards, a scope that is taken ends the attempt, because its owner may be waiting for this update.
 func (u *update) own(scope string) error {
@@ -175,7 +169,7 @@ func (u *update) ownLater(scope string) error {
 	switch {
 	case u.dead != nil:
 		return u.dead
-	case u.owned[scope]:
+	case u.owns(scope):
 		return nil
 	case !slices.Contains(u.scopes, scope):
 		u.scopes = append(u.scopes, scope)
@@ -190,8 +184,16 @@ func (u *update) ownLater(scope string) error {
 	return nil
 }
 
+func (u *update) owns(scope string) bool {
+	if scope == directory {
+		return u.directory
+	}
+	_, owned := u.boxes.get(relay.MailboxID(scope))
+	return owned
+}
+
 // free reports whether nobody can be waiting for this update.
-func (u *update) free() bool { return len(u.owned) == 0 && u.group == nil }
+func (u *update) free() bool { return len(u.held) == 0 && u.group == nil }
 
 // settle takes what was noted, in the one order that everybody keeps, so that no two updates wait for each other.
 func (u *update) settle() error {
@@ -210,18 +212,18 @@ func (u *update) settle() error {
 }
 
 func (u *update) hold(scope string) {
-	u.owned[scope] = true
+	u.held = append(u.held, scope)
 	if scope == directory {
-		u.gate = true
+		u.directory, u.gate = true, true
 		return
 	}
-	b := &box{id: relay.MailboxID(scope)}
-	u.boxes[b.id] = b
+	b := &box{id: relay.MailboxID(scope), raw: idBytes(scope)}
+	u.boxes.learn(b.id, b)
 	u.unlocked = append(u.unlocked, b)
 }
 
 func (u *update) release() {
-	for scope := range u.owned {
+	for _, scope := range u.held {
 		u.s.latches.unlock(scope)
 	}
 }
@@ -243,7 +245,8 @@ func (u *update) ownBox(m relay.MailboxID) (*box, error) {
 			return nil, err
 		}
 	}
-	return u.boxes[m], nil
+	b, _ := u.boxes.get(m)
+	return b, nil
 }
 
 // wide makes sure that the update shares its transaction with nobody, before it touches rows of mailboxes that it does
@@ -285,7 +288,7 @@ func (u *update) ask(st *step) error {
 // putOff returns the writes that travel with the next step.
 func (u *update) putOff() *writes {
 	if u.put == nil {
-		u.put = &writes{usage: map[usageKey]usageDelta{}}
+		u.put = &writes{}
 	}
 	return u.put
 }
@@ -322,8 +325,10 @@ func (u *update) addWaiting(b *box, delta int64) {
 
 // relearn forgets what is known of notifications and counters, because a statement has changed them behind its back.
 func (u *update) relearn() {
-	u.unlearn()
-	for _, b := range u.boxes {
-		u.unlocked = append(u.unlocked, b)
+	u.learned = learned{}
+	for _, scope := range u.held {
+		if b, ok := u.boxes.get(relay.MailboxID(scope)); ok {
+			u.unlocked = append(u.unlocked, b)
+		}
 	}
 }

@@ -16,12 +16,12 @@ type writes struct {
 	inserts []insertion
 	saves   []relay.Notification
 	boxes   []*box // whose counters changed
-	usage   map[usageKey]usageDelta
+	usage   []usageRow
 	rest    []*query // in their order, after everything else
 }
 
 type insertion struct {
-	relay.Notification
+	*relay.Notification
 	keySeq int64
 }
 
@@ -30,22 +30,17 @@ type usageKey struct {
 	day     string
 }
 
-// usageDelta is what is to be added to the row of a day. exists says that the row is known to be there.
-type usageDelta struct {
-	relay.Usage
-	exists bool
-}
-
-// usageRow is a delta with its key.
+// usageRow is what is to be added to the row of a day. exists says that the row is known to be there.
 type usageRow struct {
 	usageKey
-	usageDelta
+	relay.Usage
+	exists bool
 }
 
 // write adds the merged writes of all steps.
 func (t *trip) write(steps []*step) {
 	var all writes
-	var old, fresh []usageRow
+	var sent, old, fresh []usageRow
 	for _, st := range steps {
 		w := st.writes
 		if w == nil {
@@ -57,11 +52,14 @@ func (t *trip) write(steps []*step) {
 		all.saves = append(all.saves, w.saves...)
 		all.boxes = append(all.boxes, w.boxes...)
 		all.rest = append(all.rest, w.rest...)
-		for k, u := range w.usage {
-			if u.exists {
-				old = append(old, usageRow{k, u})
-			} else {
-				fresh = append(fresh, usageRow{k, u})
+		for _, u := range w.usage {
+			switch {
+			case u.exists && u.Usage == relay.Usage{Notifications: u.Notifications}:
+				sent = append(sent, u)
+			case u.exists:
+				old = append(old, u)
+			default:
+				fresh = append(fresh, u)
 			}
 		}
 	}
@@ -69,6 +67,7 @@ func (t *trip) write(steps []*step) {
 	t.insert(all.inserts)
 	t.save(all.saves)
 	t.count(all.boxes)
+	t.sent(sent)
 	t.use("add to usage", addUsage, old)
 	t.use("begin usage", beginUsage, fresh)
 	for _, q := range all.rest {
@@ -84,31 +83,28 @@ func (t *trip) free(ids []relay.NotificationID) {
 	}
 }
 
+// A new notification has an empty receipt; one that was inserted with another is saved right after.
 const insertSQL = `
-INSERT INTO notifications (id, mailbox, key, seq, key_seq, agent_id, created_at, payload, expect_reply, acked_at,
-    displayed_at, spoken_at, replied_at, reply_text, reply_transcript, reply_duration, clip_bytes, clip_type,
-    suppressed, reason, scope)
-SELECT * FROM unnest($1::bytea[], $2::bytea[], $3::bytea[], $4::bigint[], $5::bigint[], $6::text[], $7::bigint[],
-    $8::bytea[], $9::boolean[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::text[], $15::text[],
-    $16::double precision[], $17::bigint[], $18::text[], $19::boolean[], $20::text[], $21::text[])`
+INSERT INTO notifications (id, mailbox, key, seq, key_seq, agent_id, created_at, payload, expect_reply, reply_text,
+    reply_transcript, clip_bytes, clip_type, suppressed, reason, scope)
+SELECT u.*, '', '', 0, '', false, '', '' FROM unnest($1::bytea[], $2::bytea[], $3::bytea[], $4::bigint[], $5::bigint[],
+    $6::text[], $7::bigint[], $8::bytea[], $9::boolean[]) u`
 
 func (t *trip) insert(rows []insertion) {
 	if len(rows) == 0 {
 		return
 	}
-	notes := column(rows, func(r *insertion) relay.Notification { return r.Notification })
-	args := []any{
+	t.add(&query{what: "insert notifications", sql: insertSQL, args: []any{
 		column(rows, func(r *insertion) []byte { return noteBytes(r.ID) }),
 		column(rows, func(r *insertion) []byte { return idBytes(r.Mailbox) }),
 		column(rows, func(r *insertion) []byte { return idBytes(r.Key) }),
 		column(rows, func(r *insertion) int64 { return r.Seq }),
 		column(rows, func(r *insertion) int64 { return r.keySeq }),
-		column(rows, func(r *insertion) pgtype.Text { return storedAgentID(&r.Notification) }),
+		column(rows, func(r *insertion) *string { return storedAgentID(r.Notification) }),
 		column(rows, func(r *insertion) int64 { return r.CreatedAt.UnixMilli() }),
 		column(rows, func(r *insertion) []byte { return notNil(r.Payload) }),
 		column(rows, func(r *insertion) bool { return r.ExpectReply }),
-	}
-	t.add(&query{what: "insert notifications", sql: insertSQL, args: append(args, receiptColumns(notes)...)})
+	}})
 }
 
 const saveSQL = `
@@ -152,8 +148,11 @@ func receiptColumns(notes []relay.Notification) []any {
 }
 
 // storedAgentID is NULL for an agent id that can be made from the relay's own, which spares an index entry.
-func storedAgentID(n *relay.Notification) pgtype.Text {
-	return pgtype.Text{String: n.AgentID, Valid: n.AgentID != n.ID.MadeAgentID()}
+func storedAgentID(n *relay.Notification) *string {
+	if n.AgentID == n.ID.MadeAgentID() {
+		return nil
+	}
+	return &n.AgentID
 }
 
 func notNil(b []byte) []byte {
@@ -173,13 +172,17 @@ func (t *trip) count(boxes []*box) {
 		return
 	}
 	t.add(&query{what: "count notifications", sql: countSQL, args: []any{
-		column(boxes, func(b **box) []byte { return idBytes((*b).id) }),
+		column(boxes, func(b **box) []byte { return (*b).raw }),
 		column(boxes, func(b **box) int64 { return (*b).lastSeq }),
 		column(boxes, func(b **box) int64 { return (*b).waiting }),
 	}})
 }
 
 const (
+	// addSent is the everyday case: notifications of a day that has begun.
+	addSent = `
+UPDATE usage t SET notifications = t.notifications + u.n FROM unnest($1::bytea[], $2::text[], $3::bigint[]) AS u (mailbox, day, n)
+WHERE t.mailbox = u.mailbox AND t.day = u.day`
 	usageColumns = `unnest($1::bytea[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[],
     $8::bigint[]) AS u (mailbox, day, requests, ws_messages, notifications, poll_seconds, audio_uploads, audio_bytes)`
 	addUsage = `
@@ -196,6 +199,17 @@ ON CONFLICT (mailbox, day) DO UPDATE SET requests = t.requests + excluded.reques
     poll_seconds = t.poll_seconds + excluded.poll_seconds, audio_uploads = t.audio_uploads + excluded.audio_uploads,
     audio_bytes = t.audio_bytes + excluded.audio_bytes`
 )
+
+func (t *trip) sent(rows []usageRow) {
+	if len(rows) == 0 {
+		return
+	}
+	t.add(&query{what: "count sent", sql: addSent, args: []any{
+		column(rows, func(r *usageRow) []byte { return idBytes(r.mailbox) }),
+		column(rows, func(r *usageRow) string { return r.day }),
+		column(rows, func(r *usageRow) int64 { return r.Notifications }),
+	}})
+}
 
 func (t *trip) use(what, sql string, rows []usageRow) {
 	if len(rows) == 0 {
@@ -246,14 +260,14 @@ func (t *trip) admit(steps []*step) {
 	if len(rows) == 0 {
 		return
 	}
+	var i int64
+	var got admission
 	t.add(&query{what: "read admissions", sql: admitSQL, args: []any{
 		column(rows, func(a **admission) []byte { return idBytes((*a).mailbox) }),
 		column(rows, func(a **admission) []byte { return idBytes((*a).key) }),
 		column(rows, func(a **admission) int64 { return int64(max((*a).perKey, 1)) }),
 		column(rows, func(a **admission) string { return (*a).day }),
 	}, each: func(r pgx.Rows) error {
-		var i int64
-		var got admission
 		if err := r.Scan(&i, &got.lastSeq, &got.counted, &got.today, (*instant)(&got.nth)); err != nil {
 			return err
 		}
