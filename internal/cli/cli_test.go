@@ -5,8 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"io/fs"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -196,6 +199,8 @@ func TestDescribe(t *testing.T) {
 			failure{Message: "m", Code: "rate_limited", Fields: []string{"a"}, Hint: "try again in 90 seconds", RetryAfterSeconds: 90}},
 		{"an operator's fault", fault.NotFoundf("there is no such person"),
 			failure{Message: "there is no such person", Code: "not_found"}},
+		{"a person's name that is taken", fault.New(fault.Conflict, "name_taken", "taken"), failure{Message: "taken", Code: "name_taken",
+			Hint: "choose another name; herald person list shows the people, and herald person link NAME pairs another device of one"}},
 		{"nobody there", &client.Unreachable{Host: "h", Err: errors.New("refused")},
 			failure{Message: "h cannot be reached: refused", Code: "unreachable", Hint: "is the relay running, and is this its address? herald doctor looks closer"}},
 		{"a missing file", &fs.PathError{Op: "open", Path: "/x", Err: fs.ErrPermission},
@@ -220,6 +225,40 @@ func TestErrorsAreJSONWhereTheOutputIs(t *testing.T) {
 	}
 }
 
+// The refusal of a pairing that is not removable, and the removal of one that is, as programs read them.
+func TestDeviceRemoveInJSON(t *testing.T) {
+	alone(t)
+	id := strings.Repeat("0a", 24)
+	removable := true
+	relay := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if r.Method != http.MethodDelete || r.URL.Path != "/v1/device/devices/"+id || !removable {
+			w.WriteHeader(http.StatusConflict)
+			_, _ = io.WriteString(w, `{"error":"not_removable","message":"it is in use"}`)
+			return
+		}
+		_, _ = io.WriteString(w, `{"ok":true}`)
+	}))
+	defer relay.Close()
+	path, err := profile.Path()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := profile.Save(path, profile.Profile{Relay: relay.URL, Token: "hrd_d_s"}); err != nil {
+		t.Fatal(err)
+	}
+	status, out, errs := run(t, "device", "remove", id, "--json")
+	if status != statusDone || out != `{"removed":["`+id+`"]}`+"\n" || errs != "" {
+		t.Errorf("status %d, out %q, err %q", status, out, errs)
+	}
+	removable = false
+	status, out, errs = run(t, "device", "remove", id, "--json")
+	var f failure
+	if err := json.Unmarshal([]byte(errs), &f); err != nil || status != statusFailed || out != "" || f.Code != "not_removable" {
+		t.Errorf("status %d, out %q, err %q (%v)", status, out, errs, err)
+	}
+}
+
 func TestUsageErrorsAreStatus2(t *testing.T) {
 	alone(t)
 	t.Setenv("HERALD_KEY", "hrk_x")
@@ -227,6 +266,7 @@ func TestUsageErrorsAreStatus2(t *testing.T) {
 	for _, args := range [][]string{
 		{"bogus"}, {"serve", "--bogus"}, {"key"}, {"key", "create"}, {"ask", "x", "--timeout", "soon"}, {"ask"}, {"notify", "x", "--field", "a=b"},
 		{"listen", "--quiet-hours", "late"}, {"key", "create", "a", "--client", "robot"},
+		{"device", "remove", "abc"}, {"link", "remove", "0123456789ABCDEF"},
 	} {
 		if status, _, errs := run(t, args...); status != statusUsage || errs == "" {
 			t.Errorf("herald %s: status %d, %q", strings.Join(args, " "), status, errs)

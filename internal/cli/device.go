@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 	"github.com/herald-relay/herald/internal/cli/profile"
 	"github.com/herald-relay/herald/internal/cli/screen"
 	"github.com/herald-relay/herald/internal/client"
+	"github.com/herald-relay/herald/internal/relay"
 )
 
 type deviceCmd struct {
@@ -114,8 +116,9 @@ func (c *devicePruneCmd) Run(ctx context.Context, w *World) error {
 }
 
 type deviceRemoveCmd struct {
-	ID string `arg:"" help:"The pairing's id, from herald device list."`
+	ID string `arg:"" help:"The pairing's id, from herald device list: 48 hex digits."`
 	deviceFlags
+	jsonFlag
 }
 
 // Help is shown below the flags.
@@ -125,6 +128,9 @@ func (*deviceRemoveCmd) Help() string {
 
 // Run removes.
 func (c *deviceRemoveCmd) Run(ctx context.Context, w *World) error {
+	if _, ok := relay.ParseMailboxID(c.ID); !ok {
+		return misshapen(c.ID, "the id of a pairing", "48 hex digits, as herald device list shows them")
+	}
 	d, _, err := c.device(w)
 	if err != nil {
 		return err
@@ -132,7 +138,22 @@ func (c *deviceRemoveCmd) Run(ctx context.Context, w *World) error {
 	if err := d.RemoveMailbox(ctx, c.ID); err != nil {
 		return err
 	}
-	w.say("removed %s", c.ID)
+	return w.removed(c.ID, c.JSON)
+}
+
+// misshapen refuses an argument that cannot be an id.
+func misshapen(got, thing, shape string) error {
+	return &outcome{status: statusUsage, text: fmt.Sprintf("%q is not %s", screen.Line(got), thing), hint: "it has " + shape}
+}
+
+// removed tells what was removed, in JSON as device prune does.
+func (w *World) removed(what string, asJSON bool) error {
+	if asJSON {
+		return w.json(struct {
+			Removed []string `json:"removed"`
+		}{[]string{what}})
+	}
+	w.say("removed %s", screen.Line(what))
 	return nil
 }
 
@@ -214,6 +235,7 @@ type deviceUnpairCmd struct {
 	profileFlags
 	networkFlags
 	Yes bool `help:"Really do it."`
+	jsonFlag
 }
 
 // Help is shown below the flags.
@@ -239,15 +261,22 @@ func (c *deviceUnpairCmd) Run(ctx context.Context, w *World) error {
 		return err
 	}
 	err = d.Unpair(ctx)
-	if client.Code(err) == "unauthorized" {
-		w.say("the relay does not know this device any more")
-		err = nil
-	}
-	if err != nil {
+	gone := client.Code(err) == "unauthorized"
+	if err != nil && !gone {
 		return err
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
+	}
+	if c.JSON {
+		return w.json(struct {
+			Relay       string `json:"relay"`
+			DeviceID    string `json:"deviceId"`
+			GoneAlready bool   `json:"goneAlready"` // the relay did not know the device any more
+		}{p.Relay, p.DeviceID, gone})
+	}
+	if gone {
+		w.say("the relay does not know this device any more")
 	}
 	w.say("unpaired from %s", screen.Line(p.Relay))
 	return nil
@@ -348,8 +377,9 @@ func (c *linkListCmd) Run(ctx context.Context, w *World) error {
 }
 
 type linkRemoveCmd struct {
-	ID string `arg:"" help:"The device's id, from herald link list."`
+	ID string `arg:"" help:"The device's id, from herald link list: 16 hex digits."`
 	deviceFlags
+	jsonFlag
 }
 
 // Help is shown below the flags.
@@ -359,6 +389,9 @@ func (*linkRemoveCmd) Help() string {
 
 // Run removes.
 func (c *linkRemoveCmd) Run(ctx context.Context, w *World) error {
+	if _, ok := relay.ParseDeviceID(c.ID); !ok {
+		return misshapen(c.ID, "the id of a linked device", "16 hex digits, as herald link list shows them")
+	}
 	d, _, err := c.device(w)
 	if err != nil {
 		return err
@@ -366,6 +399,5 @@ func (c *linkRemoveCmd) Run(ctx context.Context, w *World) error {
 	if err := d.Unlink(ctx, c.ID); err != nil {
 		return err
 	}
-	w.say("removed %s", c.ID)
-	return nil
+	return w.removed(c.ID, c.JSON)
 }

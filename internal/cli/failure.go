@@ -125,7 +125,7 @@ func describe(err error) failure {
 		return f
 	}
 	if e, ok := errors.AsType[*fault.Error](err); ok {
-		return failure{Message: screen.Line(e.Detail), Code: e.Code, Fields: e.Fields, Hint: advice[e.Code]}
+		return refusal(e)
 	}
 	if e, ok := errors.AsType[*badConfig](err); ok {
 		return failure{Message: screen.Block(e.Error()), Code: "invalid_configuration"}
@@ -145,6 +145,15 @@ func describe(err error) failure {
 		f.Code, f.Hint = "not_paired", "pair it with: herald pair LINK (herald serve and herald person link print links)"
 	case errors.Is(err, fs.ErrPermission):
 		f.Hint = "check who owns the file and its directory"
+	}
+	return f
+}
+
+// refusal shows a fault of a relay's operator, who is not told what holds for its devices and agents.
+func refusal(e *fault.Error) failure {
+	f := failure{Message: screen.Line(e.Detail), Code: e.Code, Fields: e.Fields, Hint: advice[e.Code]}
+	if e.Code == "name_taken" {
+		f.Hint = "choose another name; herald person list shows the people, and herald person link NAME pairs another device of one"
 	}
 	return f
 }

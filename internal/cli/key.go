@@ -118,6 +118,7 @@ type keyRevokeCmd struct {
 	Key   string `arg:"" help:"The key's id, or the name of an active one."`
 	Purge bool   `help:"Also remove it from the list, with everything it sent."`
 	deviceFlags
+	jsonFlag
 }
 
 // Help is shown below the flags.
@@ -141,6 +142,13 @@ func (c *keyRevokeCmd) Run(ctx context.Context, w *World) error {
 	}
 	if err := d.RevokeKey(ctx, k.ID, c.Purge); err != nil {
 		return err
+	}
+	if c.JSON {
+		return w.json(struct {
+			ID     string `json:"id"`
+			Name   string `json:"name"`
+			Purged bool   `json:"purged"`
+		}{k.ID, k.Name, c.Purge})
 	}
 	w.say("revoked key %s (%s)", screen.Line(k.Name), screen.Line(k.ID))
 	return nil

@@ -131,6 +131,7 @@ func (c *personLinkCmd) Run(ctx context.Context, k *kong.Context, w *World) erro
 type personRemoveCmd struct {
 	Name string `arg:"" help:"Who is removed."`
 	Yes  bool   `help:"Really do it."`
+	jsonFlag
 	placeFlags
 }
 
@@ -148,7 +149,6 @@ func (c *personRemoveCmd) Run(ctx context.Context, k *kong.Context, w *World) er
 		if err := a.RemovePerson(ctx, c.Name); err != nil {
 			return err
 		}
-		w.say("removed %s", screen.Line(c.Name))
-		return nil
+		return w.removed(c.Name, c.JSON)
 	})
 }
