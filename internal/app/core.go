@@ -71,7 +71,11 @@ func openStore(ctx context.Context, cfg config.Config) (store.Store, error) {
 	if cfg.Embedded() {
 		return sqlite.Open(ctx, filepath.Join(cfg.Data, DatabaseFile), nil)
 	}
-	return postgres.Open(ctx, cfg.Database.Reveal(), nil)
+	st, err := postgres.Open(ctx, cfg.Database.Reveal(), nil)
+	if err != nil { // a nil *postgres.Store is no nil store.Store
+		return nil, postgres.Unreached(cfg.Database.Reveal(), err)
+	}
+	return st, nil
 }
 
 // relaySecret is the configured one, or, on the embedded default, the one that the data directory keeps.

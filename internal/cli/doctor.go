@@ -151,7 +151,7 @@ func (x *examination) relayHere(ctx context.Context, cfg config.Config) {
 	if !x.directory(cfg.Data, info, err) {
 		return
 	}
-	x.secret(filepath.Join(cfg.Data, config.SecretFile))
+	x.secret(cfg)
 	if x.running(ctx, cfg) {
 		return
 	}
@@ -181,10 +181,17 @@ func (x *examination) directory(path string, info fs.FileInfo, err error) bool {
 	return true
 }
 
-func (x *examination) secret(path string) {
+func (x *examination) secret(cfg config.Config) {
+	path := filepath.Join(cfg.Data, config.SecretFile)
 	info, err := os.Stat(path)
 	switch {
-	case errors.Is(err, fs.ErrNotExist): // in the configuration, or not made yet
+	case cfg.RelaySecret.Reveal() != "": // the file is not read
+		x.add("relay secret", findOK, "it is in the configuration", "")
+	case errors.Is(err, fs.ErrNotExist):
+		if keptIn(cfg) { // else serve makes one
+			x.add("relay secret", findBroken, path+" is missing beside the database, and any device that has paired is known by it",
+				"restore the file, or give the RELAY_SECRET that the relay had before; with a new one every device must pair again")
+		}
 	case err != nil:
 		x.add("relay secret", findBroken, err.Error(), "make it readable for the user that runs the relay")
 	case runtime.GOOS != "windows" && info.Mode().Perm()&0o027 != 0: // as serve has it: its group may read
@@ -192,6 +199,12 @@ func (x *examination) secret(path string) {
 	default:
 		x.add("relay secret", findOK, "it is closed to others", "")
 	}
+}
+
+// keptIn reports whether the embedded database is there.
+func keptIn(cfg config.Config) bool {
+	_, err := os.Stat(filepath.Join(cfg.Data, app.DatabaseFile))
+	return cfg.Embedded() && err == nil
 }
 
 // running asks a relay that runs on the data directory, which proves its database too.

@@ -160,19 +160,20 @@ func refusal(e *fault.Error) failure {
 
 // advice says what to do about a relay's refusals, where its own sentence does not.
 var advice = map[string]string{
-	"unauthorized":      "the key or token was revoked, or belongs to another relay: make a key with herald key create, or pair again with herald pair",
-	"wrong_credential":  "agents use a key from herald key create; a device uses the profile that herald pair wrote",
-	"bad_code":          "codes work once and for ten minutes: get a new one with herald person link, or herald link create",
-	"device_limit":      "see the devices with herald device list and remove one, or raise MAX_DEVICES of the relay",
-	"name_taken":        "choose another name; a key gives its name back when herald key revoke ends it",
-	"too_many_keys":     "revoke a key that is not used any more: herald key list, herald key revoke",
-	"queue_full":        "nobody takes the notifications: connect a device with herald listen",
-	"not_removable":     "unpair it on the device itself: herald device unpair",
-	"not_found":         "",
-	"misconfigured":     "the relay's operator finds the cause with herald doctor",
-	"budget_exhausted":  "the day's requests of this mailbox are used up; wait for replies with herald await rather than ask often",
-	"upgrade_required":  "a proxy on the way drops the Upgrade header; let it pass WebSockets",
-	"scope_not_allowed": "leave the scope out",
+	"unauthorized":         "the key or token was revoked, or belongs to another relay: make a key with herald key create, or pair again with herald pair",
+	"wrong_credential":     "agents use a key from herald key create; a device uses the profile that herald pair wrote",
+	"bad_code":             "codes work once and for ten minutes: get a new one with herald person link, or herald link create",
+	"device_limit":         "see the devices with herald device list and remove one, or raise MAX_DEVICES of the relay",
+	"name_taken":           "choose another name; a key gives its name back when herald key revoke ends it",
+	"too_many_keys":        "revoke a key that is not used any more: herald key list, herald key revoke",
+	"queue_full":           "nobody takes the notifications: connect a device with herald listen",
+	"not_removable":        "unpair it on the device itself: herald device unpair",
+	"not_found":            "",
+	"misconfigured":        "the relay's operator finds the cause with herald doctor",
+	"database_unreachable": "start PostgreSQL, or correct HERALD_DATABASE; herald doctor looks closer",
+	"budget_exhausted":     "the day's requests of this mailbox are used up; wait for replies with herald await rather than ask often",
+	"upgrade_required":     "a proxy on the way drops the Upgrade header; let it pass WebSockets",
+	"scope_not_allowed":    "leave the scope out",
 }
 
 // inWords writes a wait as a person would say it.

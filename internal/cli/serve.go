@@ -67,11 +67,16 @@ func (c *serveCmd) Run(ctx context.Context, k *kong.Context, w *World) error {
 		return relay.wait()
 	case <-a.Ready():
 	}
+	log.Info("ready", "origin", a.Origin(), "address", a.Addr())
 	if err := c.welcome(ctx, w, a); err != nil {
 		cancel()
 		return errors.Join(err, relay.wait())
 	}
-	return relay.wait()
+	err = relay.wait()
+	if err == nil { // else the error is said
+		log.Info("stopped")
+	}
+	return err
 }
 
 // job is something that runs beside.
