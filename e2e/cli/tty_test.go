@@ -364,9 +364,13 @@ func TestThePersonAnswersTheDemo(t *testing.T) {
 
 	x = m.onTerminal("demo")
 	x.shows(`Ship version 2\.1\?`)
+	begin := time.Now()
 	x.types("\x03")
 	x.shows(`you left before answering`)
 	x.ends(0)
+	if took := time.Since(begin); took > 1500*time.Millisecond { // it used to wait for an answer that nobody gave
+		t.Errorf("leaving took %s", took)
+	}
 }
 
 func TestServeDrawsTheLinkOnATerminal(t *testing.T) {

@@ -151,8 +151,13 @@ func (s *show) loop(ctx context.Context, device *client.Device, agent *client.Ag
 	}
 	s.out = opt.Out
 	listener := start(func() error {
-		defer time.AfterFunc(patience, giveUp) // an answer that was given is with the agent by then
-		return listen.New(opt, d).Run(listening)
+		err := listen.New(opt, d).Run(listening)
+		if len(d.Open()) > 0 { // the person left
+			giveUp()
+		} else {
+			time.AfterFunc(patience, giveUp) // an answer that was given is with the agent by then
+		}
+		return err
 	})
 	reply, err := s.ask(asking, agent, live)
 	if reply.Replied {
