@@ -157,7 +157,8 @@ func (r *Relay) start(cfg config.Config, log *slog.Logger, parts app.Parts) {
 		r.T.Fatalf("the relay ended at once: %v", err)
 	}
 	r.URL = "http://" + a.Addr()
-	transport := &http.Transport{MaxIdleConnsPerHost: 256}
+	// The relay closes idle connections after two minutes; a request sent at that very moment would be lost.
+	transport := &http.Transport{MaxIdleConnsPerHost: 256, IdleConnTimeout: time.Minute}
 	if r.dial != nil {
 		r.URL = "http://127.0.0.1"
 		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) { return r.dial(ctx) }
