@@ -117,6 +117,7 @@ func TestUsageStartsAnewAtMidnightUTCAndSurvivesARestart(t *testing.T) {
 		id := agent.Send(map[string]any{"title": "x"})
 		agent.Call("GET", "/v1/replies/"+id+"?wait=2.5", nil)
 		d.Stream().Text(`{"type":"hello"}`)
+		synctest.Wait() // until it was counted
 		devMatch(t, "usage", d.Call("GET", "/v1/device/usage", nil).Raw, `{"day":"2000-01-01","requests":3,"wsMessages":1,"notifications":1,"pollSeconds":3,"audioUploads":0,<rest>`)
 		r.Stop()
 
