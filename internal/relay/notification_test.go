@@ -18,7 +18,6 @@ var noon = time.Date(2026, 10, 5, 12, 0, 0, 0, time.UTC)
 func minute(n int) time.Time { return noon.Add(time.Duration(n) * time.Minute) }
 
 //go:fix inline
-func seconds(n float64) *float64 { return new(n) }
 
 type report struct {
 	relay.Receipt
@@ -77,19 +76,19 @@ func TestReceiptsAreRecorded(t *testing.T) {
 		"a later valid duration takes the place of the earlier": {
 			reports: []report{
 				{Receipt: relay.Receipt{Kind: "replied", Transcript: "a", Duration: new(3.5)}, at: 1, first: true},
-				{Receipt: relay.Receipt{Kind: "replied", Transcript: "b", Duration: seconds(600)}, at: 2},
+				{Receipt: relay.Receipt{Kind: "replied", Transcript: "b", Duration: new(600.0)}, at: 2},
 			},
-			want: relay.Notification{AckedAt: minute(1), RepliedAt: minute(1), Transcript: "a", Duration: seconds(600)},
+			want: relay.Notification{AckedAt: minute(1), RepliedAt: minute(1), Transcript: "a", Duration: new(600.0)},
 		},
 		"durations outside 0 to 600 are ignored": {
 			reports: []report{
-				{Receipt: relay.Receipt{Kind: "replied", Transcript: "a", Duration: seconds(0)}, at: 1, first: true},
+				{Receipt: relay.Receipt{Kind: "replied", Transcript: "a", Duration: new(0.0)}, at: 1, first: true},
 				{Receipt: relay.Receipt{Kind: "replied", Transcript: "a", Duration: new(-0.001)}, at: 2},
 				{Receipt: relay.Receipt{Kind: "replied", Transcript: "a", Duration: new(600.001)}, at: 3},
 				{Receipt: relay.Receipt{Kind: "replied", Transcript: "a", Duration: new(math.Inf(1))}, at: 4},
 				{Receipt: relay.Receipt{Kind: "replied", Transcript: "a", Duration: new(math.NaN())}, at: 5},
 			},
-			want: relay.Notification{AckedAt: minute(1), RepliedAt: minute(1), Transcript: "a", Duration: seconds(0)},
+			want: relay.Notification{AckedAt: minute(1), RepliedAt: minute(1), Transcript: "a", Duration: new(0.0)},
 		},
 		"an uploaded clip alone is a reply": {
 			begin:   relay.Notification{ClipBytes: 7},
