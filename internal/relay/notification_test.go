@@ -17,8 +17,6 @@ var noon = time.Date(2026, 10, 5, 12, 0, 0, 0, time.UTC)
 
 func minute(n int) time.Time { return noon.Add(time.Duration(n) * time.Minute) }
 
-//go:fix inline
-
 type report struct {
 	relay.Receipt
 	at      int  // minutes after noon
