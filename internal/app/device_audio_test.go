@@ -343,6 +343,26 @@ func TestTheDailyBytesOfClips(t *testing.T) {
 	})
 }
 
+func TestClipsThatComeAtOnceKeepTheLimit(t *testing.T) {
+	t.Parallel()
+	r := testkit.New(t, testkit.Options{Config: func(c *config.Config) { c.AudioUploadsPerDay = 5 }})
+	d := r.Pair("laptop")
+	_, id := devQueued(d, d.Agent("bot"))
+	counts := inParallel(t, 15, func(int) testkit.Answer {
+		a, err := r.Try(t.Context(), "PUT", "/v1/device/reply/"+id+"/audio", d.Token, mp4Bytes, "Content-Type", "audio/mp4")
+		if err != nil {
+			t.Error(err)
+		}
+		return a
+	})
+	if counts[200] != 5 || counts[429] != 10 {
+		t.Errorf("answers = %v, want five clips and ten refusals", counts)
+	}
+	if got := devUsage(d, "audioUploads"); got != 5 {
+		t.Errorf("audioUploads = %d", got)
+	}
+}
+
 func TestClipsAreKeptForSevenDays(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
