@@ -78,6 +78,8 @@ type group struct {
 	parked  []*step // steps that wait for an answer
 	endings []*step // steps of members that wait for the commit
 	begun   bool
+	// committing says that all statements before the COMMIT have been answered.
+	committing bool
 
 	done    chan struct{} // closed when the group is over
 	outcome error         // what it came to, for those who wait; set before done is closed
@@ -191,23 +193,25 @@ func (g *group) finish(outcome error) {
 	}
 }
 
-// commit sends what was put off and the COMMIT. The outcome is unknown when the connection breaks now.
+// commit sends what was put off and the COMMIT. When the connection breaks now, the outcome is unknown, unless the server
+// said that it ended at an earlier statement: it takes them in order.
 func (g *group) commit(ctx context.Context) error {
-	if err := g.serve(ctx, g.endings, true); err != nil {
-		return g.judge(ctx, err, true)
+	err := g.serve(ctx, g.endings, true)
+	if err == nil {
+		return nil
 	}
-	return nil
+	return g.judge(ctx, err, sqlState(err) == "" || g.committing)
 }
 
 // judge decides what a failed round trip means for the members.
-func (g *group) judge(ctx context.Context, err error, committing bool) error {
+func (g *group) judge(ctx context.Context, err error, unknown bool) error {
 	closed, code := g.conn.Conn().IsClosed(), sqlState(err)
 	if closed {
-		g.s.log.Warn("connection to the database lost", "committing", committing, "err", err)
+		g.s.log.Warn("connection to the database lost", "outcome_unknown", unknown, "err", err)
 		g.s.pool.Reset() // its neighbours have most likely broken too
 	}
 	switch {
-	case closed && committing:
+	case closed && unknown:
 		return &setback{never, unavailable(fmt.Errorf("%w while committing, the outcome is unknown: %w", errLost, err))}
 	case ctx.Err() != nil:
 		return &setback{never, unavailable(err)}
@@ -234,11 +238,12 @@ func (g *group) serve(ctx context.Context, steps []*step, commit bool) error {
 	results := g.conn.SendBatch(ctx, &t.batch)
 	defer results.Close()
 	for i, q := range t.queries {
+		g.committing = commit && i == len(t.queries)-1
 		rows, _ := results.Query()
 		if err := q.read(rows); err != nil {
 			return err
 		}
-		if commit && i == len(t.queries)-1 && rows.CommandTag().String() != "COMMIT" {
+		if g.committing && rows.CommandTag().String() != "COMMIT" {
 			return errRolledBack
 		}
 		if !commit {
