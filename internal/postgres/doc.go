@@ -21,7 +21,7 @@
 //   - A member that fails before it wrote just leaves. One that fails after takes the transaction with it, and the
 //     others run again. When a statement fails, each member runs again alone, so the error reaches the one who caused it.
 //
-// A group whose connection breaks before its COMMIT was sent runs again; afterwards the outcome is unknown and the
+// A group whose session ends before the server reached its COMMIT runs again; afterwards the outcome is unknown and the
 // callers get Unavailable.
 //
 // # Plans
