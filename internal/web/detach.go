@@ -34,6 +34,11 @@ func Detach(w http.ResponseWriter, r *http.Request, answer func(ctx context.Cont
 	if !ok || r.Method == http.MethodHead {
 		return ErrAttached
 	}
+	rec.router.detaching.Lock()
+	defer rec.router.detaching.Unlock()
+	if rec.router.waited {
+		return ErrAttached
+	}
 	header := rec.Header().Clone()
 	conn, _, err := http.NewResponseController(rec.ResponseWriter).Hijack()
 	if err != nil {
@@ -65,7 +70,12 @@ func (d *recorder) serve(conn net.Conn, answer func(ctx context.Context, w http.
 }
 
 // WaitDetached returns when every detached request has been answered, or with ctx's cause.
-func (rt *Router) WaitDetached(ctx context.Context) error { return lifecycle.Await(ctx, &rt.detached) }
+func (rt *Router) WaitDetached(ctx context.Context) error {
+	rt.detaching.Lock()
+	rt.waited = true // nothing is detached any more: counting up must not race with the wait
+	rt.detaching.Unlock()
+	return lifecycle.Await(ctx, &rt.detached)
+}
 
 // letter is a response that is written whole before it is sent.
 type letter struct {

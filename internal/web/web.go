@@ -29,13 +29,15 @@ type Observer func(route string, status int, elapsed time.Duration)
 
 // Router serves registered routes. Register everything before the first request.
 type Router struct {
-	mux      *http.ServeMux
-	log      *slog.Logger
-	observe  Observer
-	hosts    func(*http.Request) error
-	fallback []fallback
-	routes   []string
-	detached sync.WaitGroup // requests that Detach took over
+	mux       *http.ServeMux
+	log       *slog.Logger
+	observe   Observer
+	hosts     func(*http.Request) error
+	fallback  []fallback
+	routes    []string
+	detaching sync.Mutex // guards waited, and counting detached up
+	waited    bool
+	detached  sync.WaitGroup // requests that Detach took over
 }
 
 type fallback struct {
