@@ -247,8 +247,7 @@ func (a *App) serve(ctx context.Context) error {
 	close(a.stopping)
 	a.devices.CloseAll()
 	err := srv.Shutdown(drain)
-	<-failed             // always http.ErrServerClosed after Shutdown
-	a.devices.CloseAll() // streams that opened meanwhile
+	<-failed // always http.ErrServerClosed after Shutdown
 	err = errors.Join(err, a.devices.Wait(drain), a.router.WaitDetached(drain))
 	if err != nil {
 		_ = srv.Close() // the grace period is over: cut what is left

@@ -15,6 +15,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/herald-relay/herald/internal/config"
+	"github.com/herald-relay/herald/internal/store"
 	"github.com/herald-relay/herald/internal/testkit"
 )
 
@@ -284,6 +285,48 @@ func TestAStoppingRelayTellsItsStreamsToComeBack(t *testing.T) {
 	if got := <-closed; got != websocket.StatusGoingAway {
 		t.Errorf("close code = %d, want 1001", got)
 	}
+}
+
+// A handshake that is under way when the relay stops is still answered; its stream must not stay behind the farewells.
+func TestAStreamThatOpensWhileTheRelayStopsIsToldAtOnce(t *testing.T) {
+	t.Parallel()
+	var gate *beforeUpdate
+	r := testkit.New(t, testkit.Options{Wrap: func(s store.Store) store.Store {
+		gate = &beforeUpdate{Store: s}
+		return gate
+	}})
+	d := r.Pair("laptop")
+	told := closing(d.Link("phone").Stream())
+	reached, release := make(chan struct{}), make(chan struct{})
+	hold := func() {
+		close(reached)
+		<-release
+	}
+	gate.armed.Store(&hold)
+	opened := make(chan *testkit.Stream, 1)
+	go func() {
+		s, err := d.Dial()
+		if err != nil {
+			t.Error(err)
+		}
+		opened <- s
+	}()
+	<-reached
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		r.Stop()
+	}()
+	if got := <-told; got != websocket.StatusGoingAway {
+		t.Errorf("close code of the open stream = %d, want 1001", got)
+	}
+	close(release)
+	if s := <-opened; s != nil {
+		if got := <-closing(s); got != websocket.StatusGoingAway {
+			t.Errorf("close code of the late stream = %d, want 1001", got)
+		}
+	}
+	<-stopped
 }
 
 // Case 82 of the public cases: devices that vanish without a word are given up after missed heartbeats.
