@@ -297,7 +297,8 @@ func (s *Server) rotate(w *wish, sub *Subscription) error {
 	if err != nil {
 		return err
 	}
-	sub.Secrets = slices.DeleteFunc(sub.Secrets, func(x driver.Secret) bool { return !x.Until.IsZero() && !x.Until.After(w.now) })
+	// What a driver handed out may be its own memory: attempts under way read it, and a failed Update must not change it.
+	sub.Secrets = slices.DeleteFunc(slices.Clone(sub.Secrets), func(x driver.Secret) bool { return !x.Until.IsZero() && !x.Until.After(w.now) })
 	if current.Equal(w.secret) {
 		return nil
 	}
