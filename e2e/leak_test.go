@@ -37,7 +37,7 @@ func TestAbortedWaitsAndVanishedStreamsLeaveNothingBehind(t *testing.T) {
 	for name, begin := range tests {
 		before := s.numbers()
 		abort := begin(t)
-		if during := s.numbers(); name != "streams that replace others" && during.files < before.files+many {
+		if during := s.numbers(); name != "streams that replace others" && during.files < before.files+many*9/10 {
 			t.Errorf("%s: only %d files while they are open, %d before: this test proves nothing", name, during.files, before.files)
 		}
 		abort()
