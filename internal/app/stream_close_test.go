@@ -322,8 +322,14 @@ func TestAStreamThatOpensWhileTheRelayStopsIsToldAtOnce(t *testing.T) {
 	}
 	close(release)
 	if s := <-opened; s != nil {
-		if got := <-closing(s); got != websocket.StatusGoingAway {
-			t.Errorf("close code of the late stream = %d, want 1001", got)
+		select {
+		case got := <-closing(s):
+			if got != websocket.StatusGoingAway {
+				t.Errorf("close code of the late stream = %d, want 1001", got)
+			}
+		case <-stopped:
+			t.Error("the late stream was told nothing")
+			_ = s.Conn.CloseNow()
 		}
 	}
 	<-stopped
