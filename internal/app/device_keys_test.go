@@ -344,6 +344,24 @@ func TestAKeyThatIsPurgedMeanwhileQueuesNothing(t *testing.T) {
 	}
 }
 
+// Nothing outlives its key today. Should something do, from a database of other times, its sender is unknown.
+func TestANotificationWhoseKeyIsGoneHasAnUnknownSender(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	r := testkit.New(t, testkit.Options{Dir: dir})
+	d := r.Pair("laptop")
+	r.Stop()
+	m, _ := relay.ParseMailboxID(d.Mailbox)
+	n := relay.Notification{
+		ID: relay.NewNotificationID(time.Now()), Mailbox: m, Key: "0a1b2c3d", AgentID: "late",
+		CreatedAt: time.Now(), Payload: []byte(`{"title":"late","expectReply":false}`),
+	}
+	inStore(t, dir, func(tx store.Tx) error { return tx.Notifications().Insert(&n, n.CreatedAt.Add(-time.Hour)) })
+	d.Relay = testkit.New(t, testkit.Options{Dir: dir})
+	devMatch(t, "frame", []byte(devRaw(d.Stream())), `{"type":"notify","id":"`+string(n.ID)+`","notificationId":"late","createdAt":"<time>",`+
+		`"key":{"id":"0a1b2c3d","name":"unknown","client":"other"},"payload":{"title":"late","expectReply":false}}`)
+}
+
 func TestLastUsedAtIsRewrittenEveryTenMinutesAtMost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
