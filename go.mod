@@ -2,6 +2,8 @@ module github.com/herald-relay/herald
 
 go 1.26.0
 
+ignore ./e2e/npm/node_modules
+
 require (
 	code.dny.dev/ssrf v0.3.0
 	github.com/alecthomas/kong v1.17.0
