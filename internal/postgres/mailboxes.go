@@ -95,6 +95,7 @@ func (s mailboxes) SetState(id relay.MailboxID, st relay.State) error {
 const (
 	deleteBoxNotes = `DELETE FROM notifications WHERE mailbox = $1`
 	deleteBoxUsage = `DELETE FROM usage WHERE mailbox = $1`
+	deleteBoxAsked = `DELETE FROM consents WHERE mailbox = $1`
 	deleteBox      = `DELETE FROM mailboxes WHERE id = $1`
 )
 
@@ -107,6 +108,7 @@ func (s mailboxes) Delete(id relay.MailboxID) error {
 	err = u.ask(&step{queries: []*query{
 		{what: "delete notifications of mailbox", sql: deleteBoxNotes, args: args, writes: true},
 		{what: "delete usage of mailbox", sql: deleteBoxUsage, args: args, writes: true},
+		{what: "delete requests of mailbox", sql: deleteBoxAsked, args: args, writes: true},
 		{what: "delete mailbox", sql: deleteBox, args: args, writes: true}, // the rest cascades
 	}})
 	u.relearn()

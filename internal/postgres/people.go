@@ -59,6 +59,7 @@ SELECT c.mailbox FROM counters c JOIN mailboxes m ON m.id = c.mailbox WHERE m.pe
 ORDER BY c.mailbox FOR NO KEY UPDATE OF c`
 	deletePersonNotes = `DELETE FROM notifications n USING mailboxes m WHERE m.person = $1 AND n.mailbox = m.id`
 	deletePersonUsage = `DELETE FROM usage u USING mailboxes m WHERE m.person = $1 AND u.mailbox = m.id`
+	deletePersonAsked = `DELETE FROM consents c USING mailboxes m WHERE m.person = $1 AND c.mailbox = m.id`
 	deletePersonBoxes = `DELETE FROM mailboxes WHERE person = $1`
 	deletePerson      = `DELETE FROM people WHERE id = $1`
 )
@@ -74,6 +75,7 @@ func (p people) Delete(id relay.PersonID) error {
 		{what: "lock mailboxes of person", sql: lockPersonBoxes, args: args},
 		{what: "delete notifications of person", sql: deletePersonNotes, args: args, writes: true},
 		{what: "delete usage of person", sql: deletePersonUsage, args: args, writes: true},
+		{what: "delete requests of person", sql: deletePersonAsked, args: args, writes: true},
 		{what: "delete mailboxes of person", sql: deletePersonBoxes, args: args, writes: true},
 		last,
 	}})

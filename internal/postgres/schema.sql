@@ -1,5 +1,63 @@
 -- What the migrations make, as the server describes it. Rewritten by: go test ./internal/postgres -run SchemaGolden -update
 
+TABLE access_tokens (
+    hash bytea NOT NULL,
+    mailbox bytea NOT NULL,
+    key bytea NOT NULL,
+    place bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+    created_at bigint NOT NULL,
+    scopes text COLLATE "C" NOT NULL
+);
+TABLE audit (
+    place bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+    at bigint NOT NULL,
+    person bytea NOT NULL,
+    mailbox bytea NOT NULL,
+    consent bytea,
+    key bytea,
+    action text COLLATE "C" NOT NULL,
+    client text COLLATE "C" NOT NULL,
+    client_name text COLLATE "C" NOT NULL,
+    by text COLLATE "C" NOT NULL
+);
+TABLE clients (
+    id text COLLATE "C" NOT NULL,
+    place bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+    created_at bigint NOT NULL,
+    fresh_until bigint,
+    secret_hash bytea,
+    name text COLLATE "C" NOT NULL,
+    auth_method text COLLATE "C" NOT NULL,
+    redirects text[] COLLATE "C" NOT NULL,
+    document boolean NOT NULL
+);
+TABLE consents (
+    id bytea NOT NULL,
+    mailbox bytea NOT NULL,
+    place bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+    poll_every bigint NOT NULL,
+    attempts bigint NOT NULL,
+    polled_at bigint,
+    created_at bigint NOT NULL,
+    expires_at bigint NOT NULL,
+    decided_at bigint,
+    collected_at bigint,
+    secret bytea NOT NULL,
+    key bytea,
+    client text COLLATE "C" NOT NULL,
+    client_name text COLLATE "C" NOT NULL,
+    flow text COLLATE "C" NOT NULL,
+    scopes text COLLATE "C" NOT NULL,
+    status text COLLATE "C" NOT NULL,
+    code text COLLATE "C" NOT NULL,
+    user_code text COLLATE "C" NOT NULL,
+    redirect text COLLATE "C" NOT NULL,
+    state text COLLATE "C" NOT NULL,
+    challenge text COLLATE "C" NOT NULL,
+    issuer text COLLATE "C" NOT NULL,
+    resource text COLLATE "C" NOT NULL,
+    announced text COLLATE "C" NOT NULL
+);
 TABLE counters (
     mailbox bytea NOT NULL,
     last_seq bigint NOT NULL DEFAULT 0,
@@ -18,6 +76,17 @@ TABLE devices (
 );
 TABLE gates (
     name text COLLATE "C" NOT NULL
+);
+TABLE grants (
+    mailbox bytea NOT NULL,
+    key bytea NOT NULL,
+    place bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+    created_at bigint NOT NULL,
+    consent bytea NOT NULL,
+    refresh bytea NOT NULL,
+    client text COLLATE "C" NOT NULL,
+    scopes text COLLATE "C" NOT NULL,
+    resource text COLLATE "C" NOT NULL
 );
 TABLE keys (
     mailbox bytea NOT NULL,
@@ -100,6 +169,32 @@ TABLE usage (
     audio_bytes bigint NOT NULL DEFAULT 0
 ) WITH (fillfactor=50);
 
+CONSTRAINT access_tokens_created_at_check ON access_tokens CHECK ((created_at >= 0));
+CONSTRAINT access_tokens_hash_check ON access_tokens CHECK ((octet_length(hash) = 32));
+CONSTRAINT access_tokens_mailbox_key_fkey ON access_tokens FOREIGN KEY (mailbox, key) REFERENCES grants(mailbox, key) ON DELETE CASCADE;
+CONSTRAINT access_tokens_pkey ON access_tokens PRIMARY KEY (hash);
+CONSTRAINT audit_at_check ON audit CHECK ((at >= 0));
+CONSTRAINT audit_person_fkey ON audit FOREIGN KEY (person) REFERENCES people(id) ON DELETE CASCADE;
+CONSTRAINT audit_pkey ON audit PRIMARY KEY (place);
+CONSTRAINT clients_auth_method_check ON clients CHECK ((auth_method = ANY (ARRAY['none'::text, 'client_secret_post'::text, 'client_secret_basic'::text])));
+CONSTRAINT clients_created_at_check ON clients CHECK ((created_at >= 0));
+CONSTRAINT clients_fresh_until_check ON clients CHECK ((fresh_until >= 0));
+CONSTRAINT clients_pkey ON clients PRIMARY KEY (id);
+CONSTRAINT clients_secret_hash_check ON clients CHECK ((octet_length(secret_hash) = 32));
+CONSTRAINT consents_attempts_check ON consents CHECK ((attempts >= 0));
+CONSTRAINT consents_collected_at_check ON consents CHECK ((collected_at >= 0));
+CONSTRAINT consents_created_at_check ON consents CHECK ((created_at >= 0));
+CONSTRAINT consents_decided_at_check ON consents CHECK ((decided_at >= 0));
+CONSTRAINT consents_expires_at_check ON consents CHECK ((expires_at >= 0));
+CONSTRAINT consents_flow_check ON consents CHECK ((flow = ANY (ARRAY['code'::text, 'device'::text])));
+CONSTRAINT consents_id_check ON consents CHECK ((octet_length(id) = 36));
+CONSTRAINT consents_key_check ON consents CHECK ((octet_length(key) = 4));
+CONSTRAINT consents_mailbox_check ON consents CHECK ((octet_length(mailbox) = 24));
+CONSTRAINT consents_pkey ON consents PRIMARY KEY (id);
+CONSTRAINT consents_poll_every_check ON consents CHECK ((poll_every >= 0));
+CONSTRAINT consents_polled_at_check ON consents CHECK ((polled_at >= 0));
+CONSTRAINT consents_secret_check ON consents CHECK ((octet_length(secret) = 32));
+CONSTRAINT consents_status_check ON consents CHECK ((status = ANY (ARRAY['pending'::text, 'approved'::text, 'denied'::text, 'superseded'::text, 'expired'::text])));
 CONSTRAINT counters_check ON counters CHECK (((waiting >= 0) AND (waiting <= last_seq)));
 CONSTRAINT counters_last_seq_check ON counters CHECK ((last_seq >= 0));
 CONSTRAINT counters_mailbox_fkey ON counters FOREIGN KEY (mailbox) REFERENCES mailboxes(id) ON DELETE CASCADE;
@@ -111,6 +206,11 @@ CONSTRAINT devices_mailbox_fkey ON devices FOREIGN KEY (mailbox) REFERENCES mail
 CONSTRAINT devices_pkey ON devices PRIMARY KEY (mailbox, id);
 CONSTRAINT devices_token_hash_check ON devices CHECK ((octet_length(token_hash) = 32));
 CONSTRAINT gates_pkey ON gates PRIMARY KEY (name);
+CONSTRAINT grants_consent_check ON grants CHECK ((octet_length(consent) = 36));
+CONSTRAINT grants_created_at_check ON grants CHECK ((created_at >= 0));
+CONSTRAINT grants_mailbox_key_fkey ON grants FOREIGN KEY (mailbox, key) REFERENCES keys(mailbox, id) ON DELETE CASCADE;
+CONSTRAINT grants_pkey ON grants PRIMARY KEY (mailbox, key);
+CONSTRAINT grants_refresh_check ON grants CHECK ((octet_length(refresh) = 32));
 CONSTRAINT keys_created_at_check ON keys CHECK ((created_at >= 0));
 CONSTRAINT keys_hash_check ON keys CHECK ((octet_length(hash) = 32));
 CONSTRAINT keys_id_check ON keys CHECK ((octet_length(id) = 4));
@@ -163,9 +263,26 @@ CONSTRAINT usage_poll_seconds_check ON usage CHECK ((poll_seconds >= 0));
 CONSTRAINT usage_requests_check ON usage CHECK ((requests >= 0));
 CONSTRAINT usage_ws_messages_check ON usage CHECK ((ws_messages >= 0));
 
+CREATE INDEX access_tokens_grant ON public.access_tokens USING btree (mailbox, key, place);
+CREATE UNIQUE INDEX access_tokens_pkey ON public.access_tokens USING btree (hash);
+CREATE INDEX audit_at ON public.audit USING btree (at);
+CREATE INDEX audit_person ON public.audit USING btree (person, at, place);
+CREATE UNIQUE INDEX audit_pkey ON public.audit USING btree (place);
+CREATE UNIQUE INDEX clients_pkey ON public.clients USING btree (id);
+CREATE INDEX clients_sort ON public.clients USING btree (document, place);
+CREATE INDEX consents_age ON public.consents USING btree (mailbox, created_at);
+CREATE INDEX consents_created ON public.consents USING btree (created_at);
+CREATE INDEX consents_pending ON public.consents USING btree (expires_at) WHERE (status = 'pending'::text);
+CREATE INDEX consents_pending_client ON public.consents USING btree (client) WHERE (status = 'pending'::text);
+CREATE UNIQUE INDEX consents_pkey ON public.consents USING btree (id);
+CREATE UNIQUE INDEX consents_secret ON public.consents USING btree (mailbox, secret);
+CREATE UNIQUE INDEX consents_user_code ON public.consents USING btree (user_code) WHERE ((status = 'pending'::text) AND (user_code <> ''::text));
 CREATE UNIQUE INDEX counters_pkey ON public.counters USING btree (mailbox);
 CREATE UNIQUE INDEX devices_pkey ON public.devices USING btree (mailbox, id);
 CREATE UNIQUE INDEX gates_pkey ON public.gates USING btree (name);
+CREATE INDEX grants_client ON public.grants USING btree (client);
+CREATE UNIQUE INDEX grants_pkey ON public.grants USING btree (mailbox, key);
+CREATE UNIQUE INDEX grants_refresh ON public.grants USING btree (mailbox, refresh);
 CREATE UNIQUE INDEX keys_active_name ON public.keys USING btree (mailbox, name) WHERE (revoked_at IS NULL);
 CREATE UNIQUE INDEX keys_pkey ON public.keys USING btree (mailbox, id);
 CREATE INDEX mailboxes_idle ON public.mailboxes USING btree (COALESCE(last_seen_at, created_at));

@@ -114,6 +114,10 @@ func (t mailboxes) Delete(id relay.MailboxID) error {
 	if _, err := t.change(sent).Int(b.n).Int(b.last).Exec(); err != nil {
 		return t.fail("delete a mailbox's notifications", err)
 	}
+	const asked = `DELETE FROM consents WHERE mailbox = ?`
+	if _, err := t.change(asked).Text(string(id)).Exec(); err != nil {
+		return t.fail("delete a mailbox's requests", err)
+	}
 	const remove = `DELETE FROM mailboxes WHERE n = ?`
 	if _, err := t.change(remove).Int(b.n).Exec(); err != nil {
 		return t.fail("delete mailbox", err)

@@ -57,6 +57,10 @@ type Tx interface {
 	Usage() Usage
 	Pairing() Pairing
 	Marks() Marks
+	Clients() Clients
+	Consents() Consents
+	Grants() Grants
+	Audit() Audit
 }
 
 // People holds who owns mailboxes.

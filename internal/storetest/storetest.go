@@ -31,6 +31,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"people", peopleCases}, {"mailboxes", mailboxCases}, {"devices", deviceCases}, {"keys", keyCases},
 		{"notifications", notificationCases}, {"admission", admissionCases}, {"sweeps", sweepCases},
 		{"usage", usageCases}, {"pairing", pairingCases}, {"marks", markCases}, {"model", modelCases},
+		{"clients", clientCases}, {"consents", consentCases}, {"grants", grantCases}, {"audit", auditCases},
 	}
 	for _, g := range groups {
 		t.Run(g.name, func(t *testing.T) {
