@@ -15,6 +15,7 @@ type Principal struct {
 	Device  relay.DeviceID // devices only
 	Key     relay.KeyID    // agents only
 	Owner   bool           // the device that paired the mailbox
+	Scopes  relay.Scopes   // agents only: what the credential allows
 }
 
 // Authenticator proves credentials against the store.
@@ -33,25 +34,42 @@ func (a *Authenticator) Agent(ctx context.Context, header string, now time.Time)
 	if t.Kind == DeviceToken {
 		return Principal{}, wrongCredential("this route takes an agent's credential, and a device token was sent; use an agent key (hrk_…) or an access token")
 	}
-	if t.Kind != AgentKey {
-		return Principal{}, unknownCredential() // access tokens are minted by the authorization server only
+	key, scopes, err := a.key(ctx, t)
+	if err != nil {
+		return Principal{}, err
 	}
-	var key relay.Key
+	if !scopes.Has(relay.ScopeNotify) {
+		return Principal{}, fault.New(fault.Forbidden, "scope", "this credential does not carry the scope notify; use one that does")
+	}
+	a.touch(ctx, key, now)
+	return Principal{Mailbox: t.Mailbox, Key: key.ID, Scopes: scopes}, nil
+}
+
+// key finds the active key that an agent's credential stands for, and what the credential allows of it.
+func (a *Authenticator) key(ctx context.Context, t Token) (key relay.Key, scopes relay.Scopes, err error) {
 	err = a.Store.View(ctx, func(tx store.Tx) (err error) {
-		key, err = tx.Keys().Get(t.Mailbox, t.Key)
+		id := t.Key
+		if t.Kind == AccessToken {
+			token, err := tx.Grants().Token(t.Mailbox, t.Hash())
+			if err != nil {
+				return err
+			}
+			id, scopes = token.Key, token.Scopes
+		}
+		key, err = tx.Keys().Get(t.Mailbox, id)
 		return err
 	})
 	if err != nil {
-		return Principal{}, unknownIfMissing(err)
+		return key, nil, unknownIfMissing(err)
 	}
-	if !Equal(key.Hash, t.Hash()) || key.Kind != relay.KindStatic || !key.Active() {
-		return Principal{}, unknownCredential()
+	kind := relay.KindOAuth // found by the hash of its secret
+	if t.Kind == AgentKey {
+		kind, scopes = relay.KindStatic, relay.ParseScopes(key.Scope)
 	}
-	if key.Scope != relay.ScopeNotify {
-		return Principal{}, fault.New(fault.Forbidden, "scope", "this key does not carry the scope notify; make one that does")
+	if key.Kind != kind || !key.Active() || t.Kind == AgentKey && !Equal(key.Hash, t.Hash()) {
+		return key, nil, unknownCredential()
 	}
-	a.touch(ctx, key, now)
-	return Principal{Mailbox: t.Mailbox, Key: t.Key}, nil
+	return key, scopes, nil
 }
 
 // touch is best effort: a request must not fail because a date could not be written.

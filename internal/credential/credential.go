@@ -109,16 +109,18 @@ func EqualText(a, b string) bool {
 //	"audio:"            signed clip links (fixed by the wire)
 //	"herald pair code"  stored hashes of pairing codes
 //	"herald address"    stored hashes of network addresses
+//	"herald grant"      tokens of a request for approval, and mailbox ids that lead nowhere
 type Signer struct {
 	secret  []byte
 	pair    []byte
 	address []byte
+	grant   []byte
 }
 
 // NewSigner derives its keys from the relay's secret, which must not be empty.
 func NewSigner(relaySecret string) *Signer {
 	s := &Signer{secret: []byte(relaySecret)}
-	s.pair, s.address = s.derive("herald pair code"), s.derive("herald address")
+	s.pair, s.address, s.grant = s.derive("herald pair code"), s.derive("herald address"), s.derive("herald grant")
 	return s
 }
 
