@@ -69,10 +69,12 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// checkHeaders compares the headers of the modern revision with the body. An unknown revision is told before all else.
+// checkHeaders compares the headers of the modern revision with the body. An unknown revision is told before all else,
+// except to a client that begins with initialize: the answer tells it which one to go on with, and the AI SDK names the
+// newest it knows in the header already.
 func checkHeaders(h http.Header, m *message) error {
 	version := strings.TrimSpace(h.Get("MCP-Protocol-Version"))
-	if version != "" && !slices.Contains(revisions, version) {
+	if version != "" && !slices.Contains(revisions, version) && m.method != "initialize" {
 		return unknownRevision(version)
 	}
 	if version != Revision && m.version == "" {

@@ -73,6 +73,7 @@ func TestHTTPConversations(t *testing.T) {
 		{"an old client's unknown method", `{"jsonrpc":"2.0","id":1,"method":"x"}`, nil, 200, `"code":-32601`},
 		{"an old client discovers", `{"jsonrpc":"2.0","id":1,"method":"server/discover"}`, nil, 200, `"code":-32601`},
 		{"an unknown revision", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, map[string]string{"MCP-Protocol-Version": "1900-01-01"}, 400, `"code":-32022`},
+		{"an unknown revision before initialize agreed on one", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25"}}`, map[string]string{"MCP-Protocol-Version": "2025-11-25"}, 200, `"protocolVersion":"2025-06-18"`},
 		{"no _meta", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, modern, 400, `"code":-32602`},
 		{"no header", `{"jsonrpc":"2.0","id":1,"method":"events/list","params":{` + modernMeta + `}}`, nil, 400, `"code":-32020`},
 		{"no Mcp-Method", `{"jsonrpc":"2.0","id":1,"method":"events/list","params":{` + modernMeta + `}}`, modern, 400, `"code":-32020`},
