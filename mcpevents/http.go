@@ -1,6 +1,7 @@
 package mcpevents
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"io"
@@ -91,8 +92,37 @@ func checkHeaders(h http.Header, m *message) error {
 		return mismatch("MCP-Protocol-Version", "differs from the body's _meta")
 	case len(method) != 1 || strings.TrimSpace(method[0]) != m.method:
 		return mismatch("Mcp-Method", "must be the body's method")
+	case !m.isNamed(h.Values("Mcp-Name")):
+		return mismatch("Mcp-Name", "must be what the body names")
 	}
 	return m.checkRevision()
+}
+
+// naming is the parameter that the header Mcp-Name repeats, for the methods that have one. They are served by Methods.
+var naming = map[string]string{"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+
+// isNamed reports whether the values of Mcp-Name are the one that the body names. A body that names nothing is left to the
+// method to refuse.
+func (m *message) isNamed(values []string) bool {
+	params, err := readMembers(m.params, "params")
+	if naming[m.method] == "" || err != nil {
+		return true
+	}
+	name, err := params.text(naming[m.method])
+	return err != nil || (len(values) == 1 && headerText(strings.TrimSpace(values[0])) == name)
+}
+
+// headerText decodes the form in which a header carries text that is not ASCII. What is malformed stays as it is.
+func headerText(value string) string {
+	encoded, found := strings.CutPrefix(value, "=?base64?")
+	if !found {
+		return value
+	}
+	text, err := base64.StdEncoding.DecodeString(strings.TrimSuffix(encoded, "?="))
+	if err != nil || !strings.HasSuffix(encoded, "?=") {
+		return value
+	}
+	return string(text)
 }
 
 // httpStatus is the HTTP status of an answer: faults of the message are 400 and an unknown method 404, for modern clients;

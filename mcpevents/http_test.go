@@ -36,6 +36,8 @@ func newHTTP(t *testing.T) (*world, *httptest.Server) {
 		Info: mcpevents.Info{Name: "test", Version: "1"},
 		Methods: map[string]mcpevents.Method{"tools/list": func(context.Context, mcpevents.Caller, json.RawMessage) (any, error) {
 			return map[string]any{"tools": []any{}}, nil
+		}, "tools/call": func(context.Context, mcpevents.Caller, json.RawMessage) (any, error) {
+			return map[string]any{"content": []map[string]string{{"type": "text", "text": "called"}}}, nil
 		}},
 	}))
 	t.Cleanup(s.Close)
@@ -85,6 +87,11 @@ func TestHTTPConversations(t *testing.T) {
 		{"a modern initialize", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{` + modernMeta + `}}`, with("Mcp-Method", "initialize"), 404, `"code":-32601`},
 		{"discover", `{"jsonrpc":"2.0","id":"a","method":"server/discover","params":{` + modernMeta + `}}`, with("Mcp-Method", "server/discover"), 200, `"events":{"listChanged":true},"extensions":{"io.modelcontextprotocol/events":{"listChanged":true}}`},
 		{"another method", `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{` + modernMeta + `}}`, with("Mcp-Method", "tools/list"), 200, `"tools":[]`},
+		{"a tool without Mcp-Name", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"žluť",` + modernMeta + `}}`, with("Mcp-Method", "tools/call"), 400, `"code":-32020`},
+		{"a tool with another's Mcp-Name", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"žluť",` + modernMeta + `}}`, with("Mcp-Method", "tools/call", "Mcp-Name", "x"), 400, `"code":-32020`},
+		{"a tool with a broken Mcp-Name", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"žluť",` + modernMeta + `}}`, with("Mcp-Method", "tools/call", "Mcp-Name", "=?base64?xb5sdcWl"), 400, `"code":-32020`},
+		{"a tool with its Mcp-Name", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"žluť",` + modernMeta + `}}`, with("Mcp-Method", "tools/call", "Mcp-Name", " =?base64?xb5sdcWl?= "), 200, `"text":"called"`},
+		{"a tool call that names none", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{` + modernMeta + `}}`, with("Mcp-Method", "tools/call"), 200, `"text":"called"`},
 		{"a refusal of a stream", `{"jsonrpc":"2.0","id":1,"method":"events/stream","params":{"name":"nope",` + modernMeta + `}}`, with("Mcp-Method", "events/stream"), 200, `"code":-32023`},
 		{"a subscription by nobody", `{"jsonrpc":"2.0","id":1,"method":"events/subscribe","params":{"name":"ticket.opened",` + modernMeta + `}}`, with("Mcp-Method", "events/subscribe"), 200, `"code":-32024`},
 		{"a bad credential", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, map[string]string{"Authorization": "Bearer bad"}, 401, `unauthorized`},
