@@ -1,6 +1,7 @@
 package npm
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -54,10 +55,25 @@ func newTickets(t *testing.T, policy mcpevents.Policy) *tickets {
 			return mcpevents.Caller{}, errUnauthorized
 		}
 		return mcpevents.Caller{Principal: alice}, nil
-	}, &mcpevents.HandlerOptions{Info: mcpevents.Info{Name: "tickets", Version: "1.0.0"}, Instructions: "Watch tickets."}))
+	}, &mcpevents.HandlerOptions{Info: mcpevents.Info{Name: "tickets", Version: "1.0.0"}, Instructions: "Watch tickets.",
+		Capabilities: map[string]any{"tools": map[string]any{}}, Methods: map[string]mcpevents.Method{"tools/list": listTools, "tools/call": countTickets}}))
 	t.Cleanup(endpoint.Close)
 	run(t, events.Run)
 	return &tickets{script: s, t: t, url: endpoint.URL, events: events}
+}
+
+// The server's only tool, beside its events.
+func listTools(context.Context, mcpevents.Caller, json.RawMessage) (any, error) {
+	tool := map[string]any{"name": "count_tickets", "description": "Counts open tickets.", "inputSchema": map[string]string{"type": "object"}}
+	return map[string]any{"tools": []any{tool}, "ttlMs": 60_000, "cacheScope": "public"}, nil
+}
+
+func countTickets(_ context.Context, _ mcpevents.Caller, params json.RawMessage) (any, error) {
+	var call struct{ Name string }
+	if err := json.Unmarshal(params, &call); err != nil || call.Name != "count_tickets" {
+		return nil, &mcpevents.Error{Meaning: mcpevents.InvalidParams, Message: "there is no such tool"}
+	}
+	return map[string]any{"content": []map[string]string{{"type": "text", "text": "1"}}}, nil
 }
 
 func (k *tickets) connect(discover bool) {

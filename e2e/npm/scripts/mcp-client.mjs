@@ -1,0 +1,8 @@
+// The official TypeScript client, @modelcontextprotocol/client 2.x: of either kind, as connect's mode says.
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+import { commands } from './official.mjs';
+
+await commands(({ url, headers, mode }) => ({
+  client: new Client({ name: 'herald-npm-proof', version: '1.0.0' }, { versionNegotiation: { mode } }),
+  transport: new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } }),
+}));

@@ -1,0 +1,9 @@
+// The official TypeScript SDK before it was divided, @modelcontextprotocol/sdk 1.x: its client begins with initialize.
+import { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import { commands } from './official.mjs';
+
+await commands(({ url, headers }) => ({
+  client: new Client({ name: 'herald-npm-proof', version: '1.0.0' }),
+  transport: new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } }),
+}));
