@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Installs what e2e/npm/package-lock.json names, with a Node of its own, so that the tests of e2e/npm can run: other
-# people's clients against our servers. Nothing leaves e2e/npm/node_modules, and no script of a package is run.
+# people's clients against our servers. All goes into e2e/npm/node_modules, and no script of a package is run.
 #
 #   scripts/npm.sh           install, unless that very lock file is installed already
-#   scripts/npm.sh update    take the newest versions that package.json allows into the lock file, and install them
+#   scripts/npm.sh update    take the versions that package.json names into the lock file, and install them
 #
 # A machine of the Debian family that has no npm gets it by apt-get (as root, or through sudo). Every step has a time limit,
 # and those that use the network are tried three times.
@@ -45,17 +45,17 @@ current() { sha256sum package-lock.json | cut -d' ' -f1; }
 
 install() {
 	if [ "$(cat "$stamp" 2>/dev/null)" = "$(current)" ]; then return; fi
+	command -v npm >/dev/null || install_npm
 	echo "npm.sh: installing the packages of e2e/npm" >&2
 	persist 300 npm ci --loglevel=error || fail "npm ci failed; is a package registry within reach?"
 	current >"$stamp"
 }
 
-command -v npm >/dev/null || install_npm
-
 case ${1:-install} in
 install) install ;;
 update)
-	persist 300 npm update --save --loglevel=error || fail "npm update failed"
+	command -v npm >/dev/null || install_npm
+	persist 300 npm install --loglevel=error || fail "npm install failed; is a package registry within reach?"
 	rm -f "$stamp"
 	install
 	;;
