@@ -92,23 +92,29 @@ func forbidden(reason string) *Error {
 // RevokeTx ends every subscription of a principal, of all families, within the caller's transaction. Call Revoked after
 // it committed.
 func (s *Server) RevokeTx(tx driver.Tx, principal string) error {
+	_, err := revoke(tx, principal)
+	return err
+}
+
+// revoke ends a principal's subscriptions and returns them.
+func revoke(tx driver.Tx, principal string) (over []Subscription, err error) {
 	if principal == "" {
-		return errors.New("mcpevents: revoke nobody")
+		return nil, errors.New("mcpevents: revoke nobody")
 	}
 	f := driver.Filter{Principal: principal, Live: true, Limit: 100}
 	for {
 		page, err := tx.Subscriptions().List(f)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for _, sub := range page {
-			if _, err := endSubscription(tx, sub, ReasonRevoked, millis(time.Now())); err != nil {
-				return err
+			if sub, err = endSubscription(tx, sub, ReasonRevoked, millis(time.Now())); err != nil {
+				return nil, err
 			}
-			f.After = sub.ID
+			over, f.After = append(over, sub), sub.ID
 		}
 		if len(page) < f.Limit {
-			return nil
+			return over, nil
 		}
 	}
 }
@@ -123,13 +129,22 @@ func (s *Server) Revoked(principal string) {
 	})
 }
 
-// Revoke does RevokeTx in a transaction of its own, and Revoked.
+// Revoke does RevokeTx in a transaction of its own, and Revoked, and posts a terminated body for each subscription where
+// the policy wants one.
 func (s *Server) Revoke(ctx context.Context, principal string) error {
-	err := s.db.Update(ctx, func(tx driver.Tx) error { return s.RevokeTx(tx, principal) })
+	var over []Subscription
+	err := s.db.Update(ctx, func(tx driver.Tx) (err error) {
+		over, err = revoke(tx, principal)
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("mcpevents: revoke: %w", err)
 	}
 	s.Revoked(principal)
+	for _, sub := range over {
+		s.ended(sub)
+		s.postTerminated(sub, forbidden(ReasonRevoked))
+	}
 	return nil
 }
 

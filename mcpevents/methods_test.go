@@ -473,6 +473,10 @@ func TestRevokingEndsEverything(t *testing.T) {
 		if n := len(r.Deliveries()); n != 0 {
 			t.Errorf("%d deliveries after revoking", n)
 		}
+		got := r.Control("terminated")
+		if len(got) != 1 || !strings.Contains(string(got[0].Body), `"code":-32024`) || !strings.Contains(string(got[0].Body), `"reason":"revoked"`) {
+			t.Errorf("terminated bodies %v, want one that says revoked", got)
+		}
 	})
 }
 

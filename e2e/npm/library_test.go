@@ -261,7 +261,7 @@ func TestTheAISDKIsToldThatASubscriptionIsOver(t *testing.T) {
 	k := newTickets(t, policy)
 	k.connect(true)
 	s := k.subscribe("ticket.opened", map[string]any{})
-	if err := k.events.End(t.Context(), s.ID, mcpevents.ReasonRevoked); err != nil {
+	if err := k.events.Revoke(t.Context(), alice); err != nil {
 		t.Fatal(err)
 	}
 	a := k.next()
