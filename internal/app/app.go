@@ -21,6 +21,7 @@ import (
 	"github.com/herald-relay/herald/internal/credential"
 	"github.com/herald-relay/herald/internal/deviceapi"
 	"github.com/herald-relay/herald/internal/lifecycle"
+	"github.com/herald-relay/herald/internal/oauthapi"
 	"github.com/herald-relay/herald/internal/store"
 	"github.com/herald-relay/herald/internal/sweep"
 	"github.com/herald-relay/herald/internal/telemetry"
@@ -123,19 +124,25 @@ func (a *App) route() {
 		Health:  agentapi.Health{OK: true, Service: "herald-relay", Bundle: a.cfg.BundleHash, Dev: a.cfg.Dev},
 	}
 	a.devices = &deviceapi.API{
-		Auth: auth, Mailbox: c.mailbox, Pairing: c.pairing, Meter: c.meter, Hub: c.hub, Origins: a.origins, Log: a.log,
+		Auth: auth, Mailbox: c.mailbox, Pairing: c.pairing, OAuth: c.oauth, Meter: c.meter, Hub: c.hub, Origins: a.origins, Log: a.log,
 		Closed: func(reason string) { a.metrics.StreamClosed(reason) },
 	}
 	agents.Register(a.router)
 	a.devices.Register(a.router)
 	webapp.Register(a.router)
+	(&oauthapi.API{
+		OAuth: c.oauth, Origins: a.origins, Begins: &allowance.Window{Limit: oauthapi.BeginsPerWindow, Span: beginSpan},
+	}).Register(a.router)
 	a.metrics = telemetry.NewMetrics(telemetry.ReadBuild(), a.router.Routes())
 	a.metrics.Streams(c.hub.Streams)
 	a.metrics.Waits(c.hub.Waits)
 	c.store.update = a.metrics.Update
 }
 
-const readSpan = 10 * time.Minute
+const (
+	readSpan  = 10 * time.Minute
+	beginSpan = 10 * time.Minute
+)
 
 // Addr is the address that the relay listens on.
 func (a *App) Addr() string { return a.listener.Addr().String() }
@@ -183,7 +190,7 @@ func (a *App) Run(ctx context.Context) error {
 	g.Add("meter", a.core.meter)
 	g.Add("presence", a.core.hub)
 	g.Add("sweep", &sweep.Sweeper{
-		Store: a.core.store, Mailbox: a.core.mailbox, Pairing: a.core.pairing, Clips: a.core.clips,
+		Store: a.core.store, Mailbox: a.core.mailbox, Pairing: a.core.pairing, OAuth: a.core.oauth, Clips: a.core.clips,
 		CloseSilent: a.devices.CloseSilent, Swept: a.metrics.Swept, Log: a.log,
 	})
 	if err := a.addPrivate(g); err != nil {

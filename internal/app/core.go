@@ -16,6 +16,7 @@ import (
 	"github.com/herald-relay/herald/internal/config"
 	"github.com/herald-relay/herald/internal/credential"
 	"github.com/herald-relay/herald/internal/mailbox"
+	"github.com/herald-relay/herald/internal/oauth"
 	"github.com/herald-relay/herald/internal/pairing"
 	"github.com/herald-relay/herald/internal/postgres"
 	"github.com/herald-relay/herald/internal/presence"
@@ -36,6 +37,7 @@ type core struct {
 	meter   *allowance.Meter
 	mailbox *mailbox.Service
 	pairing *pairing.Service
+	oauth   *oauth.Service
 }
 
 func openCore(ctx context.Context, cfg config.Config, log *slog.Logger, raw store.Store) (*core, error) {
@@ -63,6 +65,10 @@ func openCore(ctx context.Context, cfg config.Config, log *slog.Logger, raw stor
 	c.pairing = &pairing.Service{
 		Store: st, Hub: c.hub, Signer: c.signer, Clips: files, PairingSecret: cfg.PairingSecret.Reveal(), Log: log,
 		Limits: pairing.Limits{MaxDevices: cfg.MaxDevices, StartsPerHour: cfg.PairStartsPerHour, StartsInAll: cfg.PairStartsGlobalPerHour},
+	}
+	c.oauth = &oauth.Service{
+		Store: st, Hub: c.hub, Signer: c.signer, EndKey: c.mailbox.EndKey, Log: log,
+		Limits: oauth.Limits{RegistrationsPerHour: cfg.RegisterPerHour},
 	}
 	return c, nil
 }

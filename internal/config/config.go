@@ -118,8 +118,7 @@ type Config struct {
 	// PairStartsGlobalPerHour is how many pairings may be begun per hour in all; then 429 rate_limited.
 	PairStartsGlobalPerHour int `key:"PAIR_STARTS_GLOBAL_PER_HOUR" as:"count"`
 
-	// RegisterPerHour is how many OAuth clients may register per hour. It is checked now and takes effect with OAuth, which
-	// this version does not have yet.
+	// RegisterPerHour is how many OAuth clients may register per hour, on the whole relay; then 429 rate_limited.
 	RegisterPerHour int `key:"REGISTER_PER_HOUR" as:"count"`
 
 	// EventCallbackHosts, when set, lists the only hosts that event subscriptions may call, separated by commas: public host

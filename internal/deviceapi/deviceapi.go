@@ -28,6 +28,7 @@ import (
 	"github.com/herald-relay/herald/internal/fault"
 	"github.com/herald-relay/herald/internal/lifecycle"
 	"github.com/herald-relay/herald/internal/mailbox"
+	"github.com/herald-relay/herald/internal/oauth"
 	"github.com/herald-relay/herald/internal/pairing"
 	"github.com/herald-relay/herald/internal/presence"
 	"github.com/herald-relay/herald/internal/relay"
@@ -40,6 +41,7 @@ type API struct {
 	Auth    *credential.Authenticator
 	Mailbox *mailbox.Service
 	Pairing *pairing.Service
+	OAuth   *oauth.Service
 	Meter   *allowance.Meter
 	Hub     *presence.Hub
 	Origins *web.Origins
@@ -67,6 +69,12 @@ func (a *API) Register(rt *web.Router) {
 	rt.Handle("GET /v1/device/keys", a.counted(a.keys))
 	rt.Handle("POST /v1/device/keys", a.counted(a.createKey))
 	rt.Handle("DELETE /v1/device/keys/{id}", a.counted(a.revokeKey))
+
+	rt.Handle("GET /v1/device/consents", a.counted(a.consents))
+	rt.Handle("POST /v1/device/consent", a.counted(a.decide))
+	rt.Handle("GET /v1/device/connectors", a.counted(a.connectors))
+	rt.Handle("DELETE /v1/device/connectors/{id}", a.counted(a.endConnector))
+	rt.Handle("GET /v1/device/audit", a.counted(a.audit))
 
 	rt.Handle("GET /v1/device/devices", a.counted(a.devices))
 	rt.Handle("POST /v1/device/prune", a.counted(a.prune))

@@ -19,6 +19,7 @@ import (
 	"github.com/herald-relay/herald/internal/credential"
 	"github.com/herald-relay/herald/internal/fault"
 	"github.com/herald-relay/herald/internal/mailbox"
+	"github.com/herald-relay/herald/internal/oauth"
 	"github.com/herald-relay/herald/internal/presence"
 	"github.com/herald-relay/herald/internal/relay"
 	"github.com/herald-relay/herald/internal/store"
@@ -75,6 +76,7 @@ type stream struct {
 	unpaired  atomic.Bool  // what the device still says counts no more
 	persisted int64        // what the store knows of it; owned by the reader
 	lastSeq   int64        // how far notifications were sent; owned by the pump
+	told      oauth.Told   // requests for approval that the device was shown; owned by the pump
 
 	mu       sync.Mutex    // guards the rest
 	pumping  bool          // a pump runs
@@ -88,11 +90,12 @@ type stream struct {
 // todo is what a stream may have to tell its device.
 type todo struct {
 	look    bool                   // whether notifications wait
+	asked   bool                   // whether requests for approval changed
 	fresh   []relay.NotificationID // accepted since the stream is open
 	replied []relay.NotificationID // answered first by another device
 }
 
-func (t *todo) empty() bool { return !t.look && len(t.replied) == 0 }
+func (t *todo) empty() bool { return !t.look && !t.asked && len(t.replied) == 0 }
 
 func (a *API) stream(w http.ResponseWriter, r *http.Request) error {
 	p, err := a.Auth.Device(r.Context(), web.Credential(r))
@@ -259,8 +262,11 @@ func (s *stream) Device() relay.DeviceID { return s.device }
 // LastHeard is when the device last gave a sign of life.
 func (s *stream) LastHeard() time.Time { return time.UnixMilli(s.heard.Load()).UTC() }
 
-// Wake has the store looked at.
-func (s *stream) Wake() { s.ask(func(t *todo) { t.look = true }) }
+// Wake has the store looked at, for notifications and for requests for approval.
+func (s *stream) Wake() { s.ask(func(t *todo) { t.look, t.asked = true, true }) }
+
+// Asked has the device told of requests for approval.
+func (s *stream) Asked() { s.ask(func(t *todo) { t.asked = true }) }
 
 // Queued has the device told of a new notification.
 func (s *stream) Queued(id relay.NotificationID) {
@@ -325,6 +331,11 @@ func (s *stream) work(next todo) error {
 			return err
 		}
 	}
+	if next.asked {
+		if err := s.tellConsents(); err != nil {
+			return err
+		}
+	}
 	for _, id := range next.replied {
 		if err := s.write(repliedFrame(id)); err != nil {
 			return err
@@ -367,7 +378,7 @@ func (s *stream) lookLater(fresh []relay.NotificationID) {
 	}
 	s.later = true
 	time.AfterFunc(storeRetry/2+rand.N(storeRetry), func() {
-		s.ask(func(t *todo) { s.later, t.look = false, true })
+		s.ask(func(t *todo) { s.later, t.look, t.asked = false, true, true })
 	})
 }
 

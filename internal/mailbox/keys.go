@@ -84,7 +84,7 @@ func (s *Service) RevokeKey(ctx context.Context, m relay.MailboxID, id relay.Key
 		if purge {
 			return tx.Keys().Purge(m, id)
 		}
-		return tx.Keys().Revoke(m, id, relay.Millis(now))
+		return s.EndKey(tx, m, id, now)
 	})
 	switch {
 	case err == nil:
@@ -93,4 +93,14 @@ func (s *Service) RevokeKey(ctx context.Context, m relay.MailboxID, id relay.Key
 		err = fault.NotFoundf("this mailbox has no key with that id; list the keys to see them")
 	}
 	return err
+}
+
+// EndKey revokes a key within tx, and ends what hangs on it: a connector's grant with its tokens. Whoever ends a key for
+// whatever reason calls it, so that nothing outlives a revocation, and publishes HintRevoked after the commit. A key
+// that was revoked before stays so; an unknown one is NotFound.
+func (s *Service) EndKey(tx store.Tx, m relay.MailboxID, id relay.KeyID, now time.Time) error {
+	if err := tx.Keys().Revoke(m, id, relay.Millis(now)); err != nil {
+		return err
+	}
+	return tx.Grants().End(m, id)
 }

@@ -18,8 +18,10 @@ import (
 
 // Stream is one device's open stream. Its methods must not block and may be called concurrently.
 type Stream interface {
-	// Wake says that notifications may wait.
+	// Wake says that notifications and requests for approval may wait.
 	Wake()
+	// Asked says that requests for approval began, changed or ended.
+	Asked()
 	// Queued says that the notification was accepted.
 	Queued(relay.NotificationID)
 	// Replied says that another device answered the notification first.
@@ -138,6 +140,8 @@ func (h *Hub) deliver(hint relay.Hint) {
 			if st.Device() != hint.Device {
 				st.Replied(hint.Notification)
 			}
+		case relay.HintConsent:
+			st.Asked()
 		case relay.HintReplaced:
 			if st.Device() == hint.Device && st.ID() < hint.Stream {
 				st.Replaced()

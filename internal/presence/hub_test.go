@@ -33,6 +33,7 @@ func (s *stream) tell(what string) {
 }
 
 func (s *stream) Wake()                           { s.tell("wake") }
+func (s *stream) Asked()                          { s.tell("asked") }
 func (s *stream) Queued(id relay.NotificationID)  { s.tell("queued " + string(id)) }
 func (s *stream) Replied(id relay.NotificationID) { s.tell("replied " + string(id)) }
 func (s *stream) Replaced()                       { s.tell("replaced") }

@@ -27,6 +27,7 @@ const (
 	HintReplaced                     // Device opened the stream named Stream: older ones of that device close
 	HintUnpaired                     // Device (or, when empty, the whole mailbox) was unpaired
 	HintRevoked                      // a key was revoked: the waits of its agent end
+	HintConsent                      // a request for approval began, changed or ended: the mailbox's devices are told
 )
 
 // Hint wakes the waiters of a mailbox, in this process and, over a store's bus, in others.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/herald-relay/herald/internal/clips"
 	"github.com/herald-relay/herald/internal/mailbox"
+	"github.com/herald-relay/herald/internal/oauth"
 	"github.com/herald-relay/herald/internal/pairing"
 	"github.com/herald-relay/herald/internal/relay"
 	"github.com/herald-relay/herald/internal/store"
@@ -32,6 +33,7 @@ type Sweeper struct {
 	Store   store.Store
 	Mailbox *mailbox.Service
 	Pairing *pairing.Service
+	OAuth   *oauth.Service
 	Clips   *clips.Dir
 	// CloseSilent ends streams that were silent for too long.
 	CloseSilent func(now time.Time)
@@ -52,6 +54,7 @@ func (s *Sweeper) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-expire.C:
+			s.step(ctx, "requests", func() (int, error) { return s.OAuth.Expire(ctx, time.Now()) })
 			s.step(ctx, "expired", func() (int, error) { return s.Mailbox.Expire(ctx, time.Now()) })
 		case <-remove.C:
 			s.Remove(ctx, time.Now())
@@ -75,6 +78,9 @@ func (s *Sweeper) Remove(ctx context.Context, now time.Time) {
 	})
 	s.batches(ctx, "codes", func(tx store.Tx) (int, error) { return tx.Pairing().Forget(now, batch) })
 	s.batches(ctx, "marks", func(tx store.Tx) (int, error) { return tx.Marks().Forget(now.Add(-keepMarks), batch) })
+	s.step(ctx, "requests", func() (int, error) { return s.OAuth.Expire(ctx, now) })
+	s.batches(ctx, "consents", func(tx store.Tx) (int, error) { return tx.Consents().Forget(now.Add(-relay.ConsentKept), batch) })
+	s.batches(ctx, "audit", func(tx store.Tx) (int, error) { return tx.Audit().Forget(now.Add(-relay.AuditKept), batch) })
 	s.step(ctx, "mailboxes", func() (int, error) { return s.Pairing.RemoveIdle(ctx, now, batch) })
 	s.step(ctx, "clips", func() (int, error) { return s.Clips.Sweep(now.Add(-clips.Keep), batch*rounds) })
 	s.CloseSilent(now)

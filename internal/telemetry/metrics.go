@@ -32,6 +32,9 @@ const (
 	SweptCodes         = "codes"
 	SweptMarks         = "marks"
 	SweptMailboxes     = "mailboxes"
+	SweptRequests      = "requests" // requests for approval that nobody decided
+	SweptConsents      = "consents" // requests for approval past retention
+	SweptAudit         = "audit"
 	SweptClips         = "clips"
 	SweptOther         = "other"
 )
@@ -84,7 +87,8 @@ func NewMetrics(build Build, routes []string) *Metrics {
 	m.closed = m.counters("herald_streams_closed_total", "Device streams that ended, by reason.", "reason",
 		StreamGone, StreamReplaced, StreamUnpaired, StreamSlow, StreamStopping, StreamOther)
 	m.swept = m.counters("herald_swept_total", "Records that sweeps removed or expired, by kind.", "kind",
-		SweptExpired, SweptNotifications, SweptUsage, SweptCodes, SweptMarks, SweptMailboxes, SweptClips, SweptOther)
+		SweptExpired, SweptNotifications, SweptUsage, SweptCodes, SweptMarks, SweptMailboxes, SweptRequests, SweptConsents,
+		SweptAudit, SweptClips, SweptOther)
 	return m
 }
 
@@ -167,7 +171,8 @@ func (m *Metrics) Swept(kind string, n int) {
 		return
 	}
 	switch kind {
-	case SweptExpired, SweptNotifications, SweptUsage, SweptCodes, SweptMarks, SweptMailboxes, SweptClips:
+	case SweptExpired, SweptNotifications, SweptUsage, SweptCodes, SweptMarks, SweptMailboxes, SweptRequests, SweptConsents,
+		SweptAudit, SweptClips:
 	default:
 		kind = SweptOther
 	}
