@@ -53,6 +53,8 @@ type Parts struct {
 	// NoSockets leaves the operator's socket out, for a relay in a testing bubble: waiting on a real socket stops
 	// the bubble's time.
 	NoSockets bool
+	// Documents reads the descriptions of OAuth clients, instead of a client behind the address guard.
+	Documents *http.Client
 }
 
 // New opens the store, makes what a fresh relay needs (data directory, secret, first person) and listens. Nothing is
@@ -69,6 +71,9 @@ func Assemble(ctx context.Context, cfg config.Config, log *slog.Logger, parts Pa
 		return nil, err
 	}
 	a.core = c
+	if parts.Documents != nil {
+		c.readDocuments(parts.Documents)
+	}
 	if a.fresh, err = c.pairing.EnsureFirst(ctx, time.Now()); err != nil {
 		return nil, errors.Join(err, c.close())
 	}

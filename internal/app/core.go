@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/herald-relay/herald/internal/clips"
 	"github.com/herald-relay/herald/internal/config"
 	"github.com/herald-relay/herald/internal/credential"
+	"github.com/herald-relay/herald/internal/egress"
 	"github.com/herald-relay/herald/internal/mailbox"
 	"github.com/herald-relay/herald/internal/oauth"
 	"github.com/herald-relay/herald/internal/pairing"
@@ -38,6 +40,8 @@ type core struct {
 	mailbox *mailbox.Service
 	pairing *pairing.Service
 	oauth   *oauth.Service
+
+	documents *http.Client // calls out, through the address guard
 }
 
 func openCore(ctx context.Context, cfg config.Config, log *slog.Logger, raw store.Store) (*core, error) {
@@ -70,7 +74,14 @@ func openCore(ctx context.Context, cfg config.Config, log *slog.Logger, raw stor
 		Store: st, Hub: c.hub, Signer: c.signer, EndKey: c.mailbox.EndKey, Log: log,
 		Limits: oauth.Limits{RegistrationsPerHour: cfg.RegisterPerHour},
 	}
+	c.readDocuments(egress.New(nil).Client())
 	return c, nil
+}
+
+// readDocuments sets by what client the descriptions of OAuth clients are read.
+func (c *core) readDocuments(client *http.Client) {
+	c.documents = client
+	c.oauth.Documents = oauth.NewDocuments(client)
 }
 
 func openStore(ctx context.Context, cfg config.Config) (store.Store, error) {
@@ -134,7 +145,10 @@ func limitsOf(cfg config.Config) mailbox.Limits {
 	}
 }
 
-func (c *core) close() error { return errors.Join(c.clips.Close(), c.store.Close()) }
+func (c *core) close() error {
+	c.documents.CloseIdleConnections()
+	return errors.Join(c.clips.Close(), c.store.Close())
+}
 
 // OpenAdmin reaches the relay of a configuration for its operator: the running one when there is one, else its store
 // itself. Close the result.

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/herald-relay/herald/internal/testkit"
@@ -202,4 +203,13 @@ func nextOf(s *testkit.Stream, kind string) testkit.Frame {
 			return f
 		}
 	}
+}
+
+// parallel runs fn for 0 to n-1 at once and waits for all.
+func parallel(n int, fn func(i int)) {
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() { fn(i) })
+	}
+	wg.Wait()
 }

@@ -41,6 +41,8 @@ type Options struct {
 	// Postgres puts the relay on a PostgreSQL database of its own, the same one for the same given Dir. Not in
 	// bubbles: waiting for a real server stops their time.
 	Postgres bool
+	// Documents reads the descriptions of OAuth clients, instead of a client behind the address guard.
+	Documents *http.Client
 }
 
 // Stores runs a test once on SQLite and once on PostgreSQL. The options it hands over are to be completed.
@@ -97,7 +99,7 @@ func New(t testing.TB, o Options) *Relay {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	parts := app.Parts{Store: r.openStore(o)}
+	parts := app.Parts{Store: r.openStore(o), Documents: o.Documents}
 	if o.Pipes {
 		l := newPipeListener()
 		parts.Listener, r.dial, parts.NoSockets = l, l.Dial, true
