@@ -11,7 +11,7 @@ export async function serve(handlers) {
       if (!handlers[op]) throw new Error(`this script has no command ${op}`);
       answer = { result: (await handlers[op](params ?? {})) ?? null };
     } catch (error) {
-      answer = { error: { name: error.name, message: String(error.message), code: error.code ?? null, status: error.statusCode ?? null } };
+      answer = { error: { name: error.name, message: String(error.message), code: error.error ?? error.code ?? null, status: error.statusCode ?? null } };
     }
     process.stdout.write(JSON.stringify(answer) + '\n');
   }
