@@ -77,14 +77,14 @@ func readParams(raw string) (params, error) {
 
 func (p params) get(name string) string { return p.values.Get(name) }
 
-// repeated returns a parameter that was sent more than once although it may not be, "" when there is none.
-func (p params) repeated() string {
+// repeats reports whether a parameter was sent more than once that may not be.
+func (p params) repeats() bool {
 	for name, list := range p.values {
 		if len(list) > 1 && name != repeatable {
-			return name
+			return true
 		}
 	}
-	return ""
+	return false
 }
 
 // maxForm bounds the forms that are posted here.
@@ -104,7 +104,7 @@ func form(w http.ResponseWriter, r *http.Request) (params, error) {
 	if err != nil {
 		return p, err
 	}
-	if name := p.repeated(); name != "" {
+	if p.repeats() {
 		return p, fault.InvalidRequest("", "a parameter was sent more than once")
 	}
 	return p, nil

@@ -68,7 +68,7 @@ const maxState = 2048
 func (a *API) ask(r *http.Request, p params, client relay.Client, redirect string, device int, origin string) (ask oauth.Ask, err error) {
 	challenge := p.get("code_challenge")
 	switch {
-	case p.repeated() != "":
+	case p.repeats():
 		return ask, fault.InvalidRequest("", "a parameter was sent more than once")
 	case p.get("response_type") != "code":
 		return ask, fault.New(fault.Invalid, "unsupported_response_type", "response_type must be code")
