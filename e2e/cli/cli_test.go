@@ -4,8 +4,10 @@ package cli
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -53,6 +55,7 @@ func TestScripts(t *testing.T) {
 			"capture":    capture,
 			"until":      until,
 			"bind":       bind,
+			"app":        askApproval,
 		},
 	})
 }
@@ -185,6 +188,30 @@ func stopRelay(ts *testscript.TestScript, _ bool, _ []string) {
 	}
 	ts.Check(os.WriteFile(ts.MkAbs("relay.out"), []byte(r.text()), 0o600))
 	r.out.Reset()
+}
+
+// askApproval is "app NAME": software of that name asks for approval by the device flow; it sets $USER_CODE.
+func askApproval(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: app NAME")
+	}
+	address := ts.Getenv("ADDR")
+	if !strings.Contains(address, "://") {
+		address = "http://" + address
+	}
+	post := func(path, kind, body string) (out map[string]any) {
+		res, err := http.Post(address+path, kind, strings.NewReader(body))
+		ts.Check(err)
+		defer res.Body.Close()
+		ts.Check(json.NewDecoder(res.Body).Decode(&out))
+		return out
+	}
+	client, _ := post("/register", "application/json", `{"client_name":"`+args[0]+`","grant_types":["urn:ietf:params:oauth:grant-type:device_code"]}`)["client_id"].(string)
+	code, _ := post("/device_authorization", "application/x-www-form-urlencoded", "client_id="+client)["user_code"].(string)
+	if code == "" {
+		ts.Fatalf("the app got no code")
+	}
+	ts.Setenv("USER_CODE", code)
 }
 
 // capture is "capture NAME [pattern]": it sets $NAME to the trimmed standard output of the last command, or to the first group of

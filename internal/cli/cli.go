@@ -72,11 +72,13 @@ type commands struct {
 	Config configCmd `cmd:"" group:"relay" help:"Check a relay's configuration."`
 	Doctor doctorCmd `cmd:"" group:"relay" help:"Look for what is wrong with a relay or a device on this machine."`
 
-	Pair   pairCmd   `cmd:"" group:"device" help:"Make this machine a device of a relay."`
-	Listen listenCmd `cmd:"" group:"device" help:"Show notifications in this terminal and answer them."`
-	Key    keyCmd    `cmd:"" group:"device" help:"Make, list and revoke the keys of agents."`
-	Device deviceCmd `cmd:"" group:"device" help:"See and tidy up the devices of the same person, and this one's mailbox."`
-	Link   linkCmd   `cmd:"" group:"device" help:"Let more devices share this device's mailbox."`
+	Pair       pairCmd       `cmd:"" group:"device" help:"Make this machine a device of a relay."`
+	Listen     listenCmd     `cmd:"" group:"device" help:"Show notifications in this terminal and answer them."`
+	Key        keyCmd        `cmd:"" group:"device" help:"Make, list and revoke the keys of agents."`
+	Connectors connectorsCmd `cmd:"" group:"device" help:"See, approve, deny and revoke the apps that ask to be connected."`
+	Audit      auditCmd      `cmd:"" group:"device" help:"Show what was decided about apps."`
+	Device     deviceCmd     `cmd:"" group:"device" help:"See and tidy up the devices of the same person, and this one's mailbox."`
+	Link       linkCmd       `cmd:"" group:"device" help:"Let more devices share this device's mailbox."`
 
 	Notify  notifyCmd  `cmd:"" group:"agent" help:"Send a notification."`
 	Ask     askCmd     `cmd:"" group:"agent" help:"Send a question, wait, and print the answer."`

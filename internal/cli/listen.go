@@ -32,11 +32,11 @@ type listenCmd struct {
 
 // Help is shown below the flags.
 func (*listenCmd) Help() string {
-	return `At a terminal, type an answer and press Enter. With several questions open begin with the number, as in #2 yes. /help lists the commands.
+	return `At a terminal, type an answer and press Enter. With several questions open begin with the number, as in #2 yes. /help lists the commands. What an app asks for is decided with /approve 1 or /deny 1.
 
 When standard input is no terminal, each line of it answers the oldest open question, one line a question.
 
-With --json every frame of the relay is one line, beside lines {"herald": ...} about the connection. A notification is then only acknowledged; say what became of it on standard input, one JSON object a line, shaped as the body of POST /v1/device/receipt.
+With --json every frame of the relay is one line, beside lines {"herald": ...} about the connection. A notification is then only acknowledged; say what became of it on standard input, one JSON object a line, shaped as the body of POST /v1/device/receipt. A request for approval is decided likewise, by a line shaped as the body of POST /v1/device/consent.
 
 The command ends with status 1 when another stream of the same device takes its place, or when the device is unpaired.
 

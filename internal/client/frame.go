@@ -8,7 +8,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Frame is one message of the relay on a stream: a Welcome, Notified, RepliedElsewhere, Pong or Other.
+// Frame is one message of the relay on a stream: a Welcome, Notified, RepliedElsewhere, Asked,
+// Resolved, Pong or Other.
 type Frame interface{ frame() }
 
 // Welcome opens every stream.
@@ -82,6 +83,10 @@ func ReadFrame(text []byte) (Frame, error) {
 		return decode[Welcome](text)
 	case "replied":
 		return decode[RepliedElsewhere](text)
+	case "consent":
+		return decode[Asked](text)
+	case "consent_resolved":
+		return decode[Resolved](text)
 	case "notify":
 		f, err := decode[Notified](text)
 		if err == nil && f.(Notified).ID == "" {

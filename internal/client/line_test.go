@@ -209,7 +209,7 @@ func TestLineCatchesUpBeforeItIsLive(t *testing.T) {
 			time.Sleep(20 * time.Second)
 			p.says("pong")
 			p.says(`{"type":"replied","id":"r_1"}`)
-			p.says(`{"type":"consent","id":"c"}`)
+			p.says(`{"type":"weather","id":"c"}`)
 			unpaired(p)
 		}}
 		if err := l.run(t.Context()); !errors.Is(err, ErrUnpaired) {

@@ -38,7 +38,7 @@ func (l *Listener) typed(ctx context.Context) {
 		if line = strings.TrimSpace(line); line == "" {
 			continue
 		}
-		if l.command(line) {
+		if l.command(ctx, line) {
 			continue
 		}
 		it, text, err := l.Desk.Resolve(strings.TrimPrefix(line, "\\"), aim)
@@ -164,11 +164,16 @@ func firstChars(s string, n int) string {
 }
 
 const help = `type an answer and press Enter; with several questions open begin with the number, as in #2 yes
+/approve 1  /deny 1  decide what an app asks for
 /list  the open questions    /mute  show and speak nothing    /unmute  show again    /quit  end
 a line that begins with / or # is sent as text when you put \ or another # in front`
 
 // command carries out a line that is no answer, and reports whether it was one.
-func (l *Listener) command(line string) bool {
+func (l *Listener) command(ctx context.Context, line string) bool {
+	if word, number, _ := strings.Cut(line, " "); word == "/approve" || word == "/deny" {
+		l.decide(ctx, number, word == "/approve")
+		return true
+	}
 	switch line {
 	case "/list":
 		l.list(l.Desk.Open())

@@ -17,7 +17,7 @@ import (
 
 // Remark is a JSON line of the program's own, beside the relay's frames.
 type Remark struct {
-	// Herald is connecting, live, lost, replied or error.
+	// Herald is connecting, live, lost, replied, approved, denied or error.
 	Herald       string  `json:"herald"`
 	ID           string  `json:"id,omitzero"`
 	Error        string  `json:"error,omitzero"`
@@ -75,7 +75,8 @@ func (l *Listener) jsonCondition(c client.Condition, err error, retry time.Durat
 	}
 }
 
-// jsonAnswers takes reports as JSON lines, shaped as the body of POST /v1/device/receipt.
+// jsonAnswers takes JSON lines: reports, shaped as the body of POST /v1/device/receipt, and decisions, shaped as that of
+// POST /v1/device/consent.
 func (l *Listener) jsonAnswers(ctx context.Context) {
 	lines := newPipe(l.opt.Piped)
 	for {
@@ -83,12 +84,12 @@ func (l *Listener) jsonAnswers(ctx context.Context) {
 		if errors.Is(err, io.EOF) {
 			return
 		}
-		var r client.Report
+		var r jsonLine
 		if err == nil {
 			err = json.Unmarshal([]byte(line), &r, json.RejectUnknownMembers(true))
 		}
 		if err == nil {
-			err = l.jsonReport(ctx, r)
+			err = l.jsonLine(ctx, r)
 		}
 		if err != nil {
 			l.remark(Remark{Herald: "error", ID: r.ID, Error: err.Error()})
@@ -97,6 +98,27 @@ func (l *Listener) jsonAnswers(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// jsonLine is a line of standard input: a report, or the decision about a request for approval.
+type jsonLine struct {
+	client.Report `json:",embed"`
+	Decision      string `json:"decision,omitzero"` // approve or deny
+}
+
+func (l *Listener) jsonLine(ctx context.Context, r jsonLine) error {
+	switch r.Decision {
+	case "":
+		return l.jsonReport(ctx, r.Report)
+	case "approve", "deny":
+	default:
+		return errors.New("decision must be approve or deny")
+	}
+	status, _, err := l.opt.Device.Decide(ctx, r.ID, r.Decision == "approve")
+	if err == nil {
+		l.remark(Remark{Herald: status, ID: r.ID})
+	}
+	return err
 }
 
 func (l *Listener) jsonReport(ctx context.Context, r client.Report) error {

@@ -56,10 +56,11 @@ type Listener struct {
 	alerts *alerts
 	opened chan struct{} // holds one token when a question may have opened
 
-	mu     sync.Mutex // guards what follows, and writing to Out
-	wishes Wishes
-	left   int // notifications until Count is reached
-	end    context.CancelCauseFunc
+	mu       sync.Mutex // guards what follows, and writing to Out
+	wishes   Wishes
+	requests requests
+	left     int // notifications until Count is reached
+	end      context.CancelCauseFunc
 }
 
 // errEnough ends listening without an error.
@@ -139,6 +140,10 @@ func (l *Listener) frame(_ context.Context, f client.Frame, raw jsontext.Value) 
 		return l.notified(&f)
 	case client.RepliedElsewhere:
 		l.elsewhere(f)
+	case client.Asked:
+		return l.asked(f)
+	case client.Resolved:
+		l.resolved(f)
 	}
 	return nil
 }
