@@ -421,7 +421,7 @@ func TestAKeyWorksOnWhenTheClockIsSetBack(t *testing.T) {
 				}
 			}
 		}
-		must(0, s.mailbox.RevokeKey(s.Context(), s.agent.Mailbox, k.ID, false, back))(s.T)
+		must(0, s.mailbox.RevokeKey(s.Context(), s.agent.Mailbox, k.ID, false, "", back))(s.T)
 		if _, err := auth.Agent(context.WithoutCancel(s.Context()), "Bearer "+secret, noon); !fault.Is(err, fault.Unauthenticated) {
 			s.Errorf("a key revoked after the clock was set back: %v, want refused at once", err)
 		}

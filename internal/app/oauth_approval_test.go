@@ -574,9 +574,21 @@ func TestEveryDecisionIsWrittenDown(t *testing.T) {
 	if by[0] != "client" || by[1] != "page" || by[2] != "relay" || len(by[3].(string)) != 16 {
 		t.Errorf("by %v", by)
 	}
-	_ = superseded
+	if a := r.Do("GET", "/authorize/status?rid="+superseded, "", nil); a.Text("status") != "superseded" {
+		t.Errorf("status: %s", a.Raw)
+	}
 	if strings.Contains(string(a.Raw), code) || strings.Contains(string(a.Raw), held.access) {
 		t.Error("a secret is in the log")
+	}
+	for i, query := range []string{"", "?purge=1"} { // by the keys' own route, too
+		c.exchange(t, approved(t, d, c.authorize(t, "state", "keys"+query)))
+		list := d.Call("GET", "/v1/device/connectors", nil).Body["connectors"].([]any)
+		d.Call("DELETE", "/v1/device/keys/"+list[0].(map[string]any)["id"].(string)+query, nil)
+		entries := d.Call("GET", "/v1/device/audit", nil).Body["entries"].([]any)
+		last := entries[0].(map[string]any)
+		if len(entries) != 6+2*i || last["action"] != "revoked" || len(last["by"].(string)) != 16 {
+			t.Errorf("after DELETE %s: %d entries, last %v", query, len(entries), last)
+		}
 	}
 	first := d.Call("GET", "/v1/device/audit?limit=1", nil).Body["entries"].([]any)
 	if len(first) != 1 {

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/herald-relay/herald/internal/config"
 	"github.com/herald-relay/herald/internal/store"
@@ -107,6 +108,8 @@ func TestWhatIsWrongAfterwardsIsSentBackToTheClient(t *testing.T) {
 		"a challenge with a plus":    {c.asks("code_challenge", "+"+challenge(verifier)[1:]), "invalid_request"},
 		"response mode fragment":     {c.asks("response_mode", "fragment"), "invalid_request"},
 		"a state that is too long":   {c.asks("state", strings.Repeat("s", 2049)), "invalid_request"},
+		"a state with a NUL":         {c.asks("state", "a\x00b"), "invalid_request"},
+		"a state of no text":         {c.asks("state", "a\xffb"), "invalid_request"},
 		"a repeated parameter":       {twice, "invalid_request"},
 		"another host's resource":    {c.asks("resource", "https://other.example/mcp"), "invalid_target"},
 		"the origin as the resource": {c.asks("resource", r.URL), "invalid_target"},
@@ -122,7 +125,7 @@ func TestWhatIsWrongAfterwardsIsSentBackToTheClient(t *testing.T) {
 		q := p.location.Query()
 		p.location.RawQuery = ""
 		wantState := tc.ask.Get("state")
-		if len(wantState) > 2048 {
+		if len(wantState) > 2048 || strings.ContainsAny(wantState, "\x00\xff") || !utf8.ValidString(wantState) {
 			wantState = ""
 		}
 		if p.location.String() != redirectURI || q.Get("error") != tc.code || q.Get("state") != wantState || q.Get("iss") != r.URL || q.Get("error_description") == "" || q.Has("code") {
@@ -240,5 +243,22 @@ func TestTheRequestGoesToTheMailboxThatSeesItBest(t *testing.T) {
 	}
 	if f := nextOf(s, "consent"); f.Text("clientName") != "Test client" {
 		t.Errorf("frame %v", f)
+	}
+}
+
+func TestLookingAtThePageInAdvanceAsksNobody(t *testing.T) {
+	t.Parallel()
+	r := testkit.New(t, testkit.Options{})
+	d := r.Pair("Mac")
+	c := register(t, r, nil)
+	path := "/authorize?" + c.asks().Encode()
+	if a := r.Do("HEAD", path, "", nil); a.Status != 405 {
+		t.Errorf("HEAD: %d", a.Status)
+	}
+	if a := r.Do("GET", path, "", nil, "Sec-Purpose", "prefetch;prerender"); a.Status != 405 {
+		t.Errorf("prefetch: %d", a.Status)
+	}
+	if n := len(consents(d)); n != 0 {
+		t.Errorf("%d requests were begun", n)
 	}
 }

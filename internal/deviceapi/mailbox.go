@@ -177,7 +177,7 @@ func (a *API) revokeKey(w http.ResponseWriter, r *http.Request, p credential.Pri
 		return noSuchEndpoint()
 	}
 	purge := r.URL.Query().Get("purge") == "1"
-	if err := a.Mailbox.RevokeKey(r.Context(), p.Mailbox, id, purge, now); err != nil {
+	if err := a.Mailbox.RevokeKey(r.Context(), p.Mailbox, id, purge, p.Device, now); err != nil {
 		return err
 	}
 	return web.WriteJSON(w, http.StatusOK, revokedBody{true, string(id), purge})

@@ -77,10 +77,13 @@ func (s *Service) Keys(ctx context.Context, m relay.MailboxID) (list []relay.Key
 	return list, err
 }
 
-// RevokeKey ends a key at once; what it queued is still delivered. Repeating it succeeds. With purge the key and
+// RevokeKey ends a key at once on behalf of a device; what it queued is still delivered. Repeating it succeeds. With purge the key and
 // everything it sent is removed. An unknown key is NotFound.
-func (s *Service) RevokeKey(ctx context.Context, m relay.MailboxID, id relay.KeyID, purge bool, now time.Time) error {
+func (s *Service) RevokeKey(ctx context.Context, m relay.MailboxID, id relay.KeyID, purge bool, by relay.DeviceID, now time.Time) error {
 	err := s.Store.Update(ctx, func(tx store.Tx) error {
+		if err := noteRevoked(tx, m, id, by, now); err != nil {
+			return err
+		}
 		if purge {
 			return tx.Keys().Purge(m, id)
 		}
@@ -93,6 +96,27 @@ func (s *Service) RevokeKey(ctx context.Context, m relay.MailboxID, id relay.Key
 		err = fault.NotFoundf("this mailbox has no key with that id; list the keys to see them")
 	}
 	return err
+}
+
+// noteRevoked writes down that a device ended a connector. A key without a grant is none, or was ended before.
+func noteRevoked(tx store.Tx, m relay.MailboxID, id relay.KeyID, by relay.DeviceID, now time.Time) error {
+	g, err := tx.Grants().Get(m, id)
+	if fault.Is(err, fault.NotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	key, err := tx.Keys().Get(m, id)
+	if err != nil {
+		return err
+	}
+	box, err := tx.Mailboxes().Get(m)
+	if err != nil {
+		return err
+	}
+	return tx.Audit().Add(relay.AuditEntry{At: relay.Millis(now), Mailbox: m, Person: box.Person, Action: relay.AuditRevoked,
+		Client: g.Client, ClientName: key.DisplayName, Consent: g.Consent, Key: id, By: string(by)})
 }
 
 // EndKey revokes a key within tx, and ends what hangs on it: a connector's grant with its tokens. Whoever ends a key for

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/herald-relay/herald/internal/fault"
 	"github.com/herald-relay/herald/internal/oauth"
@@ -21,6 +23,11 @@ const waitPath = "/authorize/wait?rid="
 // wrong is shown and the browser is sent nowhere.
 func (a *API) authorize(w http.ResponseWriter, r *http.Request) error {
 	now, origin := time.Now(), a.Origins.Of(r)
+	if r.Method != http.MethodGet || strings.Contains(r.Header.Get("Sec-Purpose"), "prefetch") {
+		// Looking whether the page is there, or loading it in advance, must ask nobody for approval.
+		w.Header().Set("Allow", http.MethodGet)
+		return fault.New(fault.MethodNotAllowed, "method_not_allowed", "open this page in a browser")
+	}
 	p, err := readParams(r.URL.RawQuery)
 	if err != nil {
 		return problem(w, http.StatusBadRequest, "The link is broken", "Its parameters cannot be read. Go back to the app and connect again.")
@@ -64,6 +71,11 @@ func single(p params, name string) string {
 
 const maxState = 2048
 
+// validState bounds what is kept for the client and given back to it.
+func validState(s string) bool {
+	return len(s) <= maxState && utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
+}
+
 // ask judges what a client asks for, in the order of the contract's section 8.
 func (a *API) ask(r *http.Request, p params, client relay.Client, redirect string, device int, origin string) (ask oauth.Ask, err error) {
 	challenge := p.get("code_challenge")
@@ -74,8 +86,8 @@ func (a *API) ask(r *http.Request, p params, client relay.Client, redirect strin
 		return ask, fault.New(fault.Invalid, "unsupported_response_type", "response_type must be code")
 	case p.get("response_mode") != "" && p.get("response_mode") != "query":
 		return ask, fault.InvalidRequest("", "response_mode must be query")
-	case len(p.get("state")) > maxState:
-		return ask, fault.InvalidRequest("", "state may have at most 2048 characters")
+	case !validState(p.get("state")):
+		return ask, fault.InvalidRequest("", "state may have at most 2048 characters of text")
 	case p.get("code_challenge_method") != "S256" || !oauth.ValidChallenge(challenge):
 		return ask, fault.InvalidRequest("", "PKCE is required: send code_challenge_method=S256 and a code_challenge of 43 characters")
 	}
@@ -92,7 +104,7 @@ func (a *API) ask(r *http.Request, p params, client relay.Client, redirect strin
 // sendBack tells the client by the browser what is wrong with its request.
 func sendBack(w http.ResponseWriter, redirect string, err error, p params, origin string) {
 	state := single(p, "state")
-	if len(state) > maxState {
+	if !validState(state) {
 		state = ""
 	}
 	f := fault.From(err)
