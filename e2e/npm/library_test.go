@@ -274,6 +274,27 @@ func TestTheAISDKIsToldThatASubscriptionIsOver(t *testing.T) {
 	}
 }
 
+func TestTheAISDKIsToldOfAGap(t *testing.T) {
+	t.Parallel()
+	policy := policies()["sep"]
+	policy.Control, policy.Quotas.Waiting = mcpevents.ControlAll, 1
+	policy.Schedule.Attempts = 1000
+	k := newTickets(t, policy)
+	k.connect(true)
+	s := k.subscribe("ticket.closed", map[string]any{})
+	k.must("fail", map[string]int{"times": 1_000_000}, nil)
+	var last string
+	for _, id := range []string{"T-1", "T-2", "T-3"} {
+		last, _ = k.emit("ticket.closed", map[string]any{"id": id})
+	}
+	k.must("fail", map[string]int{"times": 0}, nil) // the destination is back, and is told after it took something
+	for gap, event := false, false; !gap || !event; { // next fails when one of them does not come
+		a := k.next()
+		gap = gap || a.Kind == "gap" && a.Subscription.ID == s.ID
+		event = event || a.Kind == "event" && a.Event.EventID == last
+	}
+}
+
 func TestTheAISDKReadsOurRefusals(t *testing.T) {
 	t.Parallel()
 	k := newTickets(t, policies()["sep"])
