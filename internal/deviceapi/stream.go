@@ -212,7 +212,7 @@ func (s *stream) run() {
 	if s.api.stopping.Load() {
 		s.stop()
 	}
-	s.Wake()
+	s.ask(func(t *todo) { t.look, t.asked = true, true })
 	s.read()
 	s.api.Hub.Detach(s.mailbox, s)
 	if why := s.end(EndedGone); s.api.Closed != nil {
@@ -262,8 +262,8 @@ func (s *stream) Device() relay.DeviceID { return s.device }
 // LastHeard is when the device last gave a sign of life.
 func (s *stream) LastHeard() time.Time { return time.UnixMilli(s.heard.Load()).UTC() }
 
-// Wake has the store looked at, for notifications and for requests for approval.
-func (s *stream) Wake() { s.ask(func(t *todo) { t.look, t.asked = true, true }) }
+// Wake has the store looked at for notifications.
+func (s *stream) Wake() { s.ask(func(t *todo) { t.look = true }) }
 
 // Asked has the device told of requests for approval.
 func (s *stream) Asked() { s.ask(func(t *todo) { t.asked = true }) }

@@ -18,7 +18,7 @@ import (
 
 // Stream is one device's open stream. Its methods must not block and may be called concurrently.
 type Stream interface {
-	// Wake says that notifications and requests for approval may wait.
+	// Wake says that notifications may wait.
 	Wake()
 	// Asked says that requests for approval began, changed or ended.
 	Asked()
@@ -40,8 +40,12 @@ type Stream interface {
 
 const shards = 64
 
-// lookAgain is how often waiters look for themselves when other processes write to the same store.
-const lookAgain = 5 * time.Second
+// lookAgain is how often waiters look for themselves when other processes write to the same store; for requests for
+// approval, which are rare and live for minutes, only every sixth time.
+const (
+	lookAgain  = 5 * time.Second
+	askedEvery = 6
+)
 
 // Hub is the meeting point of one process. The zero value is not ready; use New.
 type Hub struct {
@@ -87,17 +91,18 @@ func (h *Hub) Run(ctx context.Context) error {
 func (h *Hub) lookAgain(ctx context.Context) {
 	t := time.NewTicker(lookAgain)
 	defer t.Stop()
-	for {
+	for round := 1; ; round++ {
 		select {
 		case <-ctx.Done():
 			return
 		case <-t.C:
-			h.wakeAll()
+			h.wakeAll(round%askedEvery == 0)
 		}
 	}
 }
 
-func (h *Hub) wakeAll() {
+// wakeAll wakes every waiter; with asked, for requests for approval too.
+func (h *Hub) wakeAll(asked bool) {
 	for i := range h.shard {
 		s := &h.shard[i]
 		s.mu.Lock()
@@ -109,6 +114,9 @@ func (h *Hub) wakeAll() {
 		for _, list := range s.streams {
 			for _, st := range list {
 				st.Wake()
+				if asked {
+					st.Asked()
+				}
 			}
 		}
 		s.mu.Unlock()

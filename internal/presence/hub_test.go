@@ -320,9 +320,25 @@ func TestALostHintCostsFiveSeconds(t *testing.T) {
 			t.Error("nobody looks for what other processes wrote")
 		}
 		wantTold(t, "the stream", st, "wake")
+		time.Sleep(25 * time.Second)
+		synctest.Wait()
+		wantTold(t, "the stream after half a minute", st, "wake", "wake", "wake", "wake", "wake", "asked")
 		stop()
 		<-done
 	})
+}
+
+func TestARequestForApprovalReachesTheMailboxsStreams(t *testing.T) {
+	t.Parallel()
+	h := presence.New(nil)
+	mine, linked, other := &stream{id: "1", device: "d"}, &stream{id: "2", device: "e"}, &stream{id: "3", device: "f"}
+	h.Attach("m", mine)
+	h.Attach("m", linked)
+	h.Attach("n", other)
+	h.Publish(relay.Hint{Kind: relay.HintConsent, Mailbox: "m"})
+	wantTold(t, "a stream", mine, "asked")
+	wantTold(t, "a linked device's", linked, "asked")
+	wantTold(t, "another mailbox's", other)
 }
 
 func TestABusThatBreaksEndsTheHub(t *testing.T) {
