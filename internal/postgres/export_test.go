@@ -19,6 +19,13 @@ var StatementsForTest = map[string]string{
 	"lockOld": lockOld, "forgetOld": forgetOld, "getUsage": getUsage, "forgetUsage": forgetUsage, "createCode": createCode,
 	"takeCode": takeCode, "countCodes": countCodes, "countAddressCodes": countAddressCodes, "forgetCodes": forgetCodes,
 	"addMark": addMark, "countMarks": countMarks, "countSubjectMarks": countSubjectMarks, "forgetMarks": forgetMarks,
+	"deletePersonAsked": deletePersonAsked, "deleteBoxAsked": deleteBoxAsked, "putClient": putClient,
+	"getClient": getClient, "trimClients": trimClients, "getGrant": getGrant, "findRefresh": findRefresh,
+	"listGrants": listGrants, "createGrant": createGrant, "endGrant": endGrant, "addToken": addToken,
+	"trimTokens": trimTokens, "getToken": getToken, "endToken": endToken, "addAudit": addAudit, "listAudit": listAudit,
+	"forgetAudit": forgetAudit, "createConsent": createConsent, "saveConsent": saveConsent, "getConsent": getConsent,
+	"findConsent": findConsent, "findUserCode": findUserCode, "listConsents": listConsents,
+	"pendingConsents": pendingConsents, "overdueConsents": overdueConsents, "forgetConsents": forgetConsents,
 }
 
 // SessionForTest are the settings of every connection.

@@ -98,6 +98,7 @@ func (h home) everything(t *testing.T) {
 		_, _ = tx.Pairing().CountWaiting("a", t0)
 		_, _ = tx.Marks().Count("k", "", t0)
 		_, err := tx.Marks().Count("k", "s", t0)
+		h.oauthReads(tx)
 		return err
 	}
 	writes := func(tx store.Tx) error {
@@ -128,6 +129,7 @@ func (h home) everything(t *testing.T) {
 		_, _ = tx.Pairing().Forget(t0, 1)
 		_ = tx.Marks().Add("k", "s", t0)
 		_, _ = tx.Marks().Forget(t0, 1)
+		h.oauthWrites(tx, p[0].ID)
 		_ = tx.Keys().Purge(h.box, h.key)
 		return tx.People().Delete(p[0].ID)
 	}
@@ -136,4 +138,36 @@ func (h home) everything(t *testing.T) {
 	}
 	mustUpdate(t, h.Store, reads)
 	mustUpdate(t, h.Store, writes)
+}
+
+// oauthReads and oauthWrites are everything's part about approvals.
+func (h home) oauthReads(tx store.Tx) {
+	id := relay.NewConsentID(h.box)
+	_, _ = tx.Clients().Get("hc_1")
+	_, _ = tx.Consents().Get(id)
+	_, _ = tx.Consents().BySecret(h.box, relay.Hash{2})
+	_, _ = tx.Consents().ByUserCode("BCDF-GHJK")
+	_, _ = tx.Consents().List(h.box, t0, 1)
+	_, _ = tx.Consents().Pending(h.box)
+	_, _ = tx.Consents().Overdue(t0, 1)
+	_, _ = tx.Grants().Get(h.box, h.key)
+	_, _ = tx.Grants().ByRefresh(h.box, relay.Hash{2})
+	_, _ = tx.Grants().List(h.box)
+	_, _ = tx.Grants().Token(h.box, relay.Hash{2})
+	_, _ = tx.Audit().List("0000000000000001", t0, 1)
+}
+
+func (h home) oauthWrites(tx store.Tx, person relay.PersonID) {
+	c := relay.Consent{ID: relay.NewConsentID(h.box), Flow: relay.FlowCode, Status: relay.Pending, Secret: relay.Hash{2}, CreatedAt: t0, ExpiresAt: t0}
+	_ = tx.Clients().Put(relay.Client{ID: "hc_1", AuthMethod: relay.AuthNone, CreatedAt: t0})
+	_, _ = tx.Clients().Trim(false, 1, 1)
+	_ = tx.Consents().Create(c)
+	_ = tx.Consents().Save(c)
+	_, _ = tx.Consents().Forget(t0, 1)
+	_ = tx.Grants().Create(relay.Grant{Mailbox: h.box, Key: h.key, CreatedAt: t0})
+	_ = tx.Grants().AddToken(relay.AccessToken{Mailbox: h.box, Key: h.key, CreatedAt: t0}, 1)
+	_ = tx.Grants().EndToken(h.box, relay.Hash{})
+	_ = tx.Grants().End(h.box, h.key)
+	_ = tx.Audit().Add(relay.AuditEntry{Person: person, At: t0})
+	_, _ = tx.Audit().Forget(t0, 1)
 }
