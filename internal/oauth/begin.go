@@ -271,6 +271,26 @@ func (s *Service) mailboxOf(tx store.Tx, person relay.PersonID, device int, now 
 	return t, nil
 }
 
+// Target tells of the mailbox that a request went to, for its page. On a relay of several people it tells nothing, for
+// the page may be a stranger's.
+func (s *Service) Target(ctx context.Context, id relay.ConsentID, now time.Time) (t Target, err error) {
+	t.Mailbox = id.Mailbox()
+	err = s.Store.View(ctx, func(tx store.Tx) error {
+		people, err := tx.People().List()
+		if err != nil || len(people) != 1 {
+			return err
+		}
+		box, err := tx.Mailboxes().Get(t.Mailbox)
+		if err != nil {
+			return absent(err)
+		}
+		t.Name = box.Name
+		t.Online, _, err = s.presence(tx, box, now)
+		return err
+	})
+	return t, err
+}
+
 // presence judges as GET /v1/status does.
 func (s *Service) presence(tx store.Tx, b relay.Mailbox, now time.Time) (online bool, last time.Time, err error) {
 	devices, err := tx.Devices().List(b.ID)

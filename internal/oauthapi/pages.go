@@ -201,6 +201,16 @@ func showRequest(w http.ResponseWriter, status int, c relay.Consent, t oauth.Tar
 	webapp.ShowApproval(w, status, page, c.Redirect)
 }
 
+// showAgain shows a request that was begun before.
+func (a *API) showAgain(w http.ResponseWriter, r *http.Request, status int, c relay.Consent, wrong bool, now time.Time) error {
+	target, err := a.OAuth.Target(r.Context(), c.ID, now)
+	if err != nil {
+		return unreachable(w)
+	}
+	showRequest(w, status, c, target, wrong, now)
+	return nil
+}
+
 // hostOf is the host of a client's description, "" for clients that registered.
 func hostOf(id relay.ClientID) string {
 	if !id.IsDocument() {
@@ -247,7 +257,7 @@ var outcomes = map[relay.ConsentStatus]webapp.OutcomePage{
 }
 
 // resolve shows where a request stands, or sends the browser on to the client.
-func (a *API) resolve(w http.ResponseWriter, c relay.Consent, wrong bool, now time.Time) error {
+func (a *API) resolve(w http.ResponseWriter, r *http.Request, c relay.Consent, wrong bool, now time.Time) error {
 	if to := a.OAuth.Redirect(c, now); to != "" {
 		sendTo(w, http.StatusSeeOther, to)
 		return nil
@@ -261,8 +271,7 @@ func (a *API) resolve(w http.ResponseWriter, c relay.Consent, wrong bool, now ti
 	if wrong {
 		status = http.StatusBadRequest
 	}
-	showRequest(w, status, c, oauth.Target{}, wrong, now)
-	return nil
+	return a.showAgain(w, r, status, c, wrong, now)
 }
 
 // wait shows a request's page again, without beginning anything.
@@ -275,7 +284,7 @@ func (a *API) wait(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return requestProblem(w, err)
 	}
-	return a.resolve(w, c, false, time.Now())
+	return a.resolve(w, r, c, false, time.Now())
 }
 
 type statusBody struct {
@@ -321,7 +330,7 @@ func (a *API) enter(w http.ResponseWriter, r *http.Request) error {
 		webapp.ShowOutcome(w, http.StatusOK, outcomes[relay.Denied])
 		return nil
 	}
-	return a.resolve(w, c, c.Status == relay.Pending, now)
+	return a.resolve(w, r, c, c.Status == relay.Pending, now)
 }
 
 // refuse takes a denial.
@@ -339,7 +348,7 @@ func (a *API) refuse(w http.ResponseWriter, r *http.Request) error {
 		webapp.ShowOutcome(w, http.StatusOK, outcomes[relay.Approved])
 		return nil
 	}
-	return a.resolve(w, c, false, now)
+	return a.resolve(w, r, c, false, now)
 }
 
 // requestForm reads a form that answers a request.
@@ -387,7 +396,7 @@ func (a *API) activated(w http.ResponseWriter, r *http.Request) error {
 	c, err := a.OAuth.ByUserCode(r.Context(), typed, a.Origins.Address(r), now)
 	switch f := fault.From(err); {
 	case err == nil:
-		showRequest(w, http.StatusOK, c, oauth.Target{}, false, now)
+		return a.showAgain(w, r, http.StatusOK, c, false, now)
 	case f.Code == "rate_limited":
 		return tooMany(w, f.Detail)
 	case f.Kind == fault.NotFound:
