@@ -287,7 +287,7 @@ func TestTheAISDKIsToldOfAGap(t *testing.T) {
 	for _, id := range []string{"T-1", "T-2", "T-3"} {
 		last, _ = k.emit("ticket.closed", map[string]any{"id": id})
 	}
-	k.must("fail", map[string]int{"times": 0}, nil) // the destination is back, and is told after it took something
+	k.must("fail", map[string]int{"times": 0}, nil)   // the destination is back, and is told after it took something
 	for gap, event := false, false; !gap || !event; { // next fails when one of them does not come
 		a := k.next()
 		gap = gap || a.Kind == "gap" && a.Subscription.ID == s.ID
