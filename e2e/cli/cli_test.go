@@ -5,6 +5,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -195,23 +196,32 @@ func askApproval(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: app NAME")
 	}
-	address := ts.Getenv("ADDR")
-	if !strings.Contains(address, "://") {
-		address = "http://" + address
-	}
+	code, err := appAsks(ts.Getenv("ADDR"), args[0])
+	ts.Check(err)
+	ts.Setenv("USER_CODE", code)
+}
+
+// appAsks registers a client by the device flow, has it ask for approval, and returns the code that it shows.
+func appAsks(relay, name string) (userCode string, err error) {
 	post := func(path, kind, body string) (out map[string]any) {
-		res, err := http.Post(address+path, kind, strings.NewReader(body))
-		ts.Check(err)
+		res, failed := http.Post(relay+path, kind, strings.NewReader(body))
+		if failed != nil {
+			err = failed
+			return nil
+		}
 		defer res.Body.Close()
-		ts.Check(json.NewDecoder(res.Body).Decode(&out))
+		err = json.NewDecoder(res.Body).Decode(&out)
 		return out
 	}
-	client, _ := post("/register", "application/json", `{"client_name":"`+args[0]+`","grant_types":["urn:ietf:params:oauth:grant-type:device_code"]}`)["client_id"].(string)
-	code, _ := post("/device_authorization", "application/x-www-form-urlencoded", "client_id="+client)["user_code"].(string)
-	if code == "" {
-		ts.Fatalf("the app got no code")
+	client, _ := post("/register", "application/json", `{"client_name":"`+name+`","grant_types":["urn:ietf:params:oauth:grant-type:device_code"]}`)["client_id"].(string)
+	if err != nil {
+		return "", err
 	}
-	ts.Setenv("USER_CODE", code)
+	userCode, _ = post("/device_authorization", "application/x-www-form-urlencoded", "client_id="+client)["user_code"].(string)
+	if err == nil && userCode == "" {
+		err = errors.New("the app got no code")
+	}
+	return userCode, err
 }
 
 // capture is "capture NAME [pattern]": it sets $NAME to the trimmed standard output of the last command, or to the first group of

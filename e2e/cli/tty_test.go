@@ -280,6 +280,37 @@ func TestAPersonAnswersAtTheTerminal(t *testing.T) {
 	x.ends(0)
 }
 
+func TestAPersonApprovesAtTheTerminal(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	x := m.onTerminal("listen")
+	x.shows(`live: waiting`)
+	code, err := appAsks(m.relay, "My agent")
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.shows(`\x07`) // it rings
+	x.shows(`approval 1`)
+	x.shows(`calls itself “My agent”`)
+	x.shows(`show you the code ` + code)
+	x.shows(`type /approve 1 or /deny 1`)
+	x.types("/approve\r")
+	x.shows(`say which request`)
+	x.types("/approve 1\r")
+	x.shows(`approval 1: approved`)
+	if got := m.run("connectors"); !strings.Contains(got, "my-agent") {
+		t.Errorf("connectors = %s", got)
+	}
+	if _, err := appAsks(m.relay, "Other"); err != nil {
+		t.Fatal(err)
+	}
+	x.shows(`type /approve 2 or /deny 2`)
+	x.types("/deny 2\r")
+	x.shows(`approval 2: denied`)
+	x.types("/quit\r")
+	x.ends(0)
+}
+
 // Public case 64, at a real keyboard: an answer begun for one question does not reach the next.
 func TestCase064AnAnswerBegunTooLateReachesNobody(t *testing.T) {
 	t.Parallel()
