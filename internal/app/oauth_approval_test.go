@@ -229,8 +229,8 @@ func TestForgedRequestIDsAreRefused(t *testing.T) {
 			t.Errorf("waiting for %s: %d", name, p.Status)
 		}
 	}
-	if p := c.browse(t, "GET", "/authorize/wait", values(nil, "rid", rid)); p.rid(t) != rid {
-		t.Error("the page does not survive a reload")
+	if p := c.browse(t, "GET", "/authorize/wait", values(nil, "rid", rid)); p.rid(t) != rid || !strings.Contains(string(p.Raw), "Mac") {
+		t.Errorf("the page does not survive a reload: %s", p.Raw)
 	}
 }
 

@@ -3,6 +3,7 @@ package app_test
 import (
 	"crypto/sha256"
 	"encoding/base64"
+	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -35,9 +36,7 @@ func challenge(verifier string) string {
 func register(t testing.TB, r *testkit.Relay, metadata map[string]any) *connector {
 	t.Helper()
 	body := map[string]any{"client_name": "Test client", "redirect_uris": []string{redirectURI}}
-	for name, v := range metadata {
-		body[name] = v
-	}
+	maps.Copy(body, metadata)
 	a := r.Do("POST", "/register", "", body)
 	if a.Status != http.StatusCreated {
 		t.Fatalf("register: %d %s", a.Status, a.Raw)

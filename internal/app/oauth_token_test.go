@@ -11,6 +11,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/herald-relay/herald/internal/credential"
+	"github.com/herald-relay/herald/internal/relay"
+	"github.com/herald-relay/herald/internal/store"
 	"github.com/herald-relay/herald/internal/testkit"
 )
 
@@ -396,5 +399,30 @@ func TestAccessTokensAreTakenAsAgentKeysAre(t *testing.T) {
 	}
 	if a := r.Do("DELETE", "/v1/device", d.Token, nil); a.Status != 200 || works(r, held.access) {
 		t.Errorf("after unpairing: %d, works %v", a.Status, works(r, held.access))
+	}
+}
+
+// case 132: a token without the scope and a token of nobody are told apart.
+func TestCase132AWrongScopeIsNoWrongToken(t *testing.T) {
+	t.Parallel()
+	var kept store.Store
+	r := testkit.New(t, testkit.Options{Wrap: func(s store.Store) store.Store { kept = s; return s }})
+	d := r.Pair("Mac")
+	connected(t, d)
+	key := relay.KeyID(d.Call("GET", "/v1/device/connectors", nil).Body["connectors"].([]any)[0].(map[string]any)["id"].(string))
+	text, hash := credential.MintSecret(credential.AccessToken, relay.MailboxID(d.Mailbox))
+	err := kept.Update(t.Context(), func(tx store.Tx) error { // the wire grants no other scope than notify
+		return tx.Grants().AddToken(relay.AccessToken{Mailbox: relay.MailboxID(d.Mailbox), Key: key, Hash: hash, Scopes: relay.Scopes{"other"}, CreatedAt: time.Now()}, 50)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, call := range [][2]string{{"POST", "/v1/notify"}, {"GET", "/v1/status"}, {"GET", "/v1/receipts/x"}, {"GET", "/v1/replies/x"}} {
+		if a := r.Do(call[0], call[1], text, nil); a.Status != 403 || a.Code() != "scope" || a.Header.Get("WWW-Authenticate") != "" {
+			t.Errorf("%s %s without the scope: %d %s", call[0], call[1], a.Status, a.Raw)
+		}
+		if a := r.Do(call[0], call[1], text[:len(text)-1]+flipped(text), nil); a.Status != 401 || a.Code() != "unauthorized" || a.Header.Get("WWW-Authenticate") == "" {
+			t.Errorf("%s %s with garbage: %d %s", call[0], call[1], a.Status, a.Raw)
+		}
 	}
 }
