@@ -2,7 +2,10 @@
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { commands } from './official.mjs';
 
-await commands(({ url, headers, mode }) => ({
-  client: new Client({ name: 'herald-npm-proof', version: '1.0.0' }, { versionNegotiation: { mode } }),
-  transport: new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } }),
-}));
+await commands(
+  ({ url, headers, mode, approval }) => ({
+    client: new Client({ name: 'herald-npm-proof', version: '1.0.0' }, { versionNegotiation: { mode } }),
+    transport: new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers }, authProvider: approval }),
+  }),
+  (transport, params) => transport.finishAuth(params),
+);

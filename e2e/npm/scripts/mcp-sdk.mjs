@@ -3,7 +3,10 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { commands } from './official.mjs';
 
-await commands(({ url, headers }) => ({
-  client: new Client({ name: 'herald-npm-proof', version: '1.0.0' }),
-  transport: new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } }),
-}));
+await commands(
+  ({ url, headers, approval }) => ({
+    client: new Client({ name: 'herald-npm-proof', version: '1.0.0' }),
+    transport: new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers }, authProvider: approval }),
+  }),
+  (transport, params) => transport.finishAuth(params.get('code')),
+);
