@@ -394,6 +394,29 @@ func TestTwentyKeysAreEnough(t *testing.T) {
 	}
 }
 
+func TestAnApprovalThatNobodyCollectsEnds(t *testing.T) {
+	testkit.OnSQLite(t)
+	synctest.Test(t, func(t *testing.T) {
+		r := testkit.New(t, testkit.Options{Pipes: true})
+		d := r.Pair("Mac")
+		_, held := connected(t, d)
+		decide(d, register(t, r, nil).authorize(t), "approve")
+		connectors := func() int { return len(d.Call("GET", "/v1/device/connectors", nil).Body["connectors"].([]any)) }
+		time.Sleep(5*time.Minute - time.Second)
+		if n := connectors(); n != 2 {
+			t.Errorf("%d connectors within five minutes", n)
+		}
+		time.Sleep(5*time.Minute + 2*time.Second)
+		if n := connectors(); n != 1 || !works(r, held.access) {
+			t.Errorf("%d connectors afterwards", n)
+		}
+		last := d.Call("GET", "/v1/device/audit", nil).Body["entries"].([]any)[0].(map[string]any)
+		if last["action"] != "revoked" || last["by"] != "relay" {
+			t.Errorf("written down: %v", last)
+		}
+	})
+}
+
 func TestThreeRequestsMayWait(t *testing.T) {
 	testkit.OnSQLite(t)
 	synctest.Test(t, func(t *testing.T) {

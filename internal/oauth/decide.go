@@ -319,6 +319,36 @@ func (s *Service) Expire(ctx context.Context, now time.Time) (n int, err error) 
 	return len(seen), err
 }
 
+// EndUncollected ends connectors whose tokens nobody collected in time: nobody can use them, and each would take one of
+// the mailbox's places. It returns how many it ended.
+func (s *Service) EndUncollected(ctx context.Context, now time.Time) (n int, err error) {
+	var list []relay.Consent
+	err = s.Store.View(ctx, func(tx store.Tx) error {
+		list, err = tx.Consents().Uncollected(now.Add(-relay.CollectWithin), overdueBatch)
+		return err
+	})
+	for _, c := range list {
+		if err != nil {
+			break
+		}
+		err = s.Store.Update(ctx, func(tx store.Tx) error { return s.endUncollected(tx, c.ID, now) })
+		n++
+	}
+	return n, err
+}
+
+func (s *Service) endUncollected(tx store.Tx, id relay.ConsentID, now time.Time) error {
+	c, err := tx.Consents().Get(id)
+	if err != nil || !c.CollectedAt.IsZero() || c.Collectable(now) {
+		return absent(err)
+	}
+	g, err := tx.Grants().Get(id.Mailbox(), c.Key)
+	if err != nil {
+		return absent(err)
+	}
+	return absent(s.end(tx, g, relay.ByRelay, now))
+}
+
 // Redirect is where the browser of a request is sent at now: with the authorization code, with the denial, or "" while
 // there is nothing to tell. The issuer goes along (RFC 9207).
 func (s *Service) Redirect(c relay.Consent, now time.Time) string {

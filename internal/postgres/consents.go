@@ -86,6 +86,9 @@ SELECT ` + consentColumns + ` FROM consents WHERE mailbox = $1 AND created_at > 
 SELECT ` + consentColumns + ` FROM consents WHERE mailbox = $1 AND status = 'pending' ORDER BY created_at, place`
 	overdueConsents = `
 SELECT ` + consentColumns + ` FROM consents WHERE status = 'pending' AND expires_at <= $1 ORDER BY expires_at LIMIT $2`
+	uncollectedConsents = `
+SELECT ` + consentColumns + ` FROM consents c WHERE status = 'approved' AND collected_at IS NULL AND decided_at < $1
+    AND EXISTS (SELECT FROM grants g WHERE g.mailbox = c.mailbox AND g.key = c.key) ORDER BY decided_at LIMIT $2`
 	forgetConsents = `
 DELETE FROM consents WHERE id IN (SELECT id FROM consents WHERE created_at < $1 ORDER BY created_at LIMIT $2 FOR UPDATE SKIP LOCKED)`
 )
@@ -121,6 +124,11 @@ func (s consents) Pending(m relay.MailboxID) (out []relay.Consent, err error) {
 
 func (s consents) Overdue(now time.Time, limit int) (out []relay.Consent, err error) {
 	return out, s.t.readShared(&query{what: "list overdue requests", sql: overdueConsents, args: []any{millis(now), limit},
+		each: list(&out, scanConsent)})
+}
+
+func (s consents) Uncollected(cutoff time.Time, limit int) (out []relay.Consent, err error) {
+	return out, s.t.readShared(&query{what: "list uncollected approvals", sql: uncollectedConsents, args: []any{millis(cutoff), limit},
 		each: list(&out, scanConsent)})
 }
 

@@ -26,6 +26,7 @@ var StatementsForTest = map[string]string{
 	"forgetAudit": forgetAudit, "createConsent": createConsent, "saveConsent": saveConsent, "getConsent": getConsent,
 	"findConsent": findConsent, "findUserCode": findUserCode, "listConsents": listConsents,
 	"pendingConsents": pendingConsents, "overdueConsents": overdueConsents, "forgetConsents": forgetConsents,
+	"uncollectedConsents": uncollectedConsents,
 }
 
 // SessionForTest are the settings of every connection.

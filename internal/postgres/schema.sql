@@ -276,6 +276,7 @@ CREATE INDEX consents_pending ON public.consents USING btree (expires_at) WHERE 
 CREATE INDEX consents_pending_client ON public.consents USING btree (client) WHERE (status = 'pending'::text);
 CREATE UNIQUE INDEX consents_pkey ON public.consents USING btree (id);
 CREATE UNIQUE INDEX consents_secret ON public.consents USING btree (mailbox, secret);
+CREATE INDEX consents_uncollected ON public.consents USING btree (decided_at) WHERE ((status = 'approved'::text) AND (collected_at IS NULL));
 CREATE UNIQUE INDEX consents_user_code ON public.consents USING btree (user_code) WHERE ((status = 'pending'::text) AND (user_code <> ''::text));
 CREATE UNIQUE INDEX counters_pkey ON public.counters USING btree (mailbox);
 CREATE UNIQUE INDEX devices_pkey ON public.devices USING btree (mailbox, id);

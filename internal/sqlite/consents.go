@@ -92,6 +92,13 @@ func (t consents) Overdue(now time.Time, limit int) ([]relay.Consent, error) {
 	return list(t.tx, "list overdue requests", t.prepare(query).Int(now.UnixMilli()).Int(int64(limit)), scanConsent)
 }
 
+func (t consents) Uncollected(cutoff time.Time, limit int) ([]relay.Consent, error) {
+	const query = `SELECT ` + consentColumns + ` FROM consents c WHERE status = 'approved' AND collected_at IS NULL AND decided_at < ?
+		AND EXISTS (SELECT 1 FROM mailboxes m JOIN grants g ON g.mailbox = m.n WHERE m.id = c.mailbox AND g.key = c.key)
+		ORDER BY decided_at LIMIT ?`
+	return list(t.tx, "list uncollected approvals", t.prepare(query).Int(before(cutoff)).Int(int64(limit)), scanConsent)
+}
+
 func (t consents) Forget(cutoff time.Time, limit int) (int, error) {
 	const remove = `DELETE FROM consents WHERE n IN (SELECT n FROM consents WHERE created_at < ? ORDER BY created_at LIMIT ?)`
 	n, err := t.change(remove).Int(before(cutoff)).Int(int64(limit)).Exec()

@@ -150,6 +150,7 @@ func (h home) oauthReads(tx store.Tx) {
 	_, _ = tx.Consents().List(h.box, t0, 1)
 	_, _ = tx.Consents().Pending(h.box)
 	_, _ = tx.Consents().Overdue(t0, 1)
+	_, _ = tx.Consents().Uncollected(t0, 1)
 	_, _ = tx.Grants().Get(h.box, h.key)
 	_, _ = tx.Grants().ByRefresh(h.box, relay.Hash{2})
 	_, _ = tx.Grants().List(h.box)

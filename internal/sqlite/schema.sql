@@ -95,6 +95,8 @@ CREATE UNIQUE INDEX consents_by_user_code ON consents (user_code) WHERE status =
 
 CREATE INDEX consents_pending ON consents (expires_at, mailbox) WHERE status = 'pending';
 
+CREATE INDEX consents_uncollected ON consents (decided_at) WHERE status = 'approved' AND collected_at IS NULL;
+
 CREATE TABLE deliveries (
 	subscription INTEGER NOT NULL REFERENCES subscriptions (n) ON DELETE CASCADE,
 	sequence     INTEGER NOT NULL,

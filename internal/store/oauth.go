@@ -37,6 +37,9 @@ type Consents interface {
 	Pending(m relay.MailboxID) ([]relay.Consent, error)
 	// Overdue returns up to limit pending requests of any mailbox whose time ran out by now.
 	Overdue(now time.Time, limit int) ([]relay.Consent, error)
+	// Uncollected returns up to limit requests of any mailbox that were approved before cutoff, whose tokens nobody
+	// collected and whose grant is still there.
+	Uncollected(cutoff time.Time, limit int) ([]relay.Consent, error)
 	// Forget removes up to limit requests created before cutoff, and returns how many.
 	Forget(cutoff time.Time, limit int) (int, error)
 }

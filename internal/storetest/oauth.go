@@ -146,6 +146,29 @@ var consentCases = []testCase{
 		f.same("on time", overdue(due.ExpiresAt, 10), []relay.Consent{due})
 		f.same("bounded", len(overdue(later.ExpiresAt, 1)), 1)
 	}},
+	{"the uncollected were approved before, hold a grant, and gave no tokens", func(f *fixture) {
+		approve := func(name string, at time.Time) relay.Consent {
+			c := f.consent(t0)
+			c.Key = f.connector(name)
+			c.Status, c.DecidedAt = relay.Approved, at
+			return f.ask(c)
+		}
+		old, late, collected, ended := approve("a", t0), approve("b", t0.Add(time.Minute)), approve("c", t0), approve("d", t0)
+		collected.CollectedAt = t0
+		f.update(func(tx store.Tx) error { return tx.Consents().Save(collected) })
+		for _, c := range []relay.Consent{old, late, collected, ended} {
+			f.grant(c.Key, c.Client)
+		}
+		f.update(func(tx store.Tx) error { return tx.Grants().End(f.box, ended.Key) })
+		f.ask(f.consent(t0)) // pending
+		uncollected := func(cutoff time.Time, limit int) []relay.Consent {
+			return read(f, func(tx store.Tx) ([]relay.Consent, error) { return tx.Consents().Uncollected(cutoff, limit) })
+		}
+		f.same("at its own instant", uncollected(t0, 10), []relay.Consent(nil))
+		f.same("later", uncollected(t0.Add(time.Minute), 10), []relay.Consent{old})
+		f.same("later still", uncollected(t0.Add(time.Hour), 10), []relay.Consent{old, late})
+		f.same("bounded", uncollected(t0.Add(time.Hour), 1), []relay.Consent{old})
+	}},
 	{"Forget removes those created before, oldest first and bounded", func(f *fixture) {
 		old, kept := f.ask(f.consent(t0)), f.ask(f.consent(t0.Add(time.Hour)))
 		forget := func(limit int) (n int) {

@@ -79,6 +79,7 @@ func (s *Sweeper) Remove(ctx context.Context, now time.Time) {
 	s.batches(ctx, "codes", func(tx store.Tx) (int, error) { return tx.Pairing().Forget(now, batch) })
 	s.batches(ctx, "marks", func(tx store.Tx) (int, error) { return tx.Marks().Forget(now.Add(-keepMarks), batch) })
 	s.step(ctx, "requests", func() (int, error) { return s.OAuth.Expire(ctx, now) })
+	s.step(ctx, "requests", func() (int, error) { return s.OAuth.EndUncollected(ctx, now) })
 	s.batches(ctx, "consents", func(tx store.Tx) (int, error) { return tx.Consents().Forget(now.Add(-relay.ConsentKept), batch) })
 	s.batches(ctx, "audit", func(tx store.Tx) (int, error) { return tx.Audit().Forget(now.Add(-relay.AuditKept), batch) })
 	s.step(ctx, "mailboxes", func() (int, error) { return s.Pairing.RemoveIdle(ctx, now, batch) })

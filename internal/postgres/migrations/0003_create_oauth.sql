@@ -48,6 +48,7 @@ CREATE UNIQUE INDEX consents_user_code ON consents (user_code) WHERE status = 'p
 CREATE INDEX consents_age ON consents (mailbox, created_at);
 CREATE INDEX consents_pending ON consents (expires_at) WHERE status = 'pending';
 CREATE INDEX consents_pending_client ON consents (client) WHERE status = 'pending';
+CREATE INDEX consents_uncollected ON consents (decided_at) WHERE status = 'approved' AND collected_at IS NULL;
 CREATE INDEX consents_created ON consents (created_at);
 
 CREATE TABLE grants (

@@ -49,6 +49,7 @@ CREATE UNIQUE INDEX consents_by_secret ON consents (mailbox, secret);
 CREATE UNIQUE INDEX consents_by_user_code ON consents (user_code) WHERE status = 'pending' AND user_code <> '';
 CREATE INDEX consents_by_age ON consents (mailbox, created_at);
 CREATE INDEX consents_pending ON consents (expires_at, mailbox) WHERE status = 'pending';
+CREATE INDEX consents_uncollected ON consents (decided_at) WHERE status = 'approved' AND collected_at IS NULL;
 CREATE INDEX consents_by_creation ON consents (created_at);
 CREATE INDEX consents_by_client ON consents (client) WHERE status = 'pending';
 
