@@ -29,6 +29,9 @@ var StatementsForTest = map[string]string{
 	"uncollectedConsents": uncollectedConsents,
 }
 
+// MigrationsForTest counts the migrations: numbers may be left out.
+func MigrationsForTest() int { return len(migrationFiles()) }
+
 // SessionForTest are the settings of every connection.
 var SessionForTest = sessionSettings
 
