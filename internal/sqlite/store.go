@@ -133,9 +133,9 @@ func (s *Store) Close() error {
 type checkpointer struct {
 	mu      sync.Mutex // guards c and limit
 	c       *native.Conn
-	limit   int           // maxLog
-	wake    chan struct{} // size one: something was written
-	restart chan<- struct{}
+	limit   int                    // maxLog
+	wake    chan struct{}          // size one: something was written
+	restart chan<- chan<- struct{} // to the writer: begin the log anew, then close this
 	ended   chan struct{}
 	running sync.WaitGroup
 	failure atomic.Pointer[error] // of the last run
@@ -153,7 +153,7 @@ func newCheckpointer(c *native.Conn) *checkpointer {
 	return &checkpointer{c: c, limit: maxLog, wake: make(chan struct{}, 1), ended: make(chan struct{})}
 }
 
-func (k *checkpointer) start(restart chan<- struct{}) {
+func (k *checkpointer) start(restart chan<- chan<- struct{}) {
 	k.restart = restart
 	k.running.Go(k.run)
 }
@@ -194,10 +194,9 @@ func (k *checkpointer) copy() (logged, copied int) {
 	}
 	k.failure.Store(&err)
 	if logged > k.limit {
-		select {
-		case k.restart <- struct{}{}:
-		default:
-		}
+		begun := make(chan struct{})
+		k.restart <- begun
+		<-begun // the next copy would be in the way
 	}
 	return logged, copied
 }

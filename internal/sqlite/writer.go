@@ -24,16 +24,16 @@ type writer struct {
 	c        *native.Conn
 	patience time.Duration // of c
 	mem      *memory
-	queue    chan *update  // closed when no more Updates can come
-	restart  chan struct{} // size one: the log has grown long
-	wrote    chan struct{} // size one: wakes the checkpointer
+	queue    chan *update         // closed when no more Updates can come
+	restart  chan chan<- struct{} // the log has grown long; what comes is closed once it begins anew
+	wrote    chan struct{}        // size one: wakes the checkpointer
 	running  sync.WaitGroup
 	batch    []*update
 	current  *update // whose fn runs
 }
 
 func newWriter(c *native.Conn, patience time.Duration, wrote chan struct{}) *writer {
-	w := &writer{c: c, patience: patience, mem: newMemory(), queue: make(chan *update, maxBatch), restart: make(chan struct{}, 1), wrote: wrote}
+	w := &writer{c: c, patience: patience, mem: newMemory(), queue: make(chan *update, maxBatch), restart: make(chan chan<- struct{}), wrote: wrote}
 	w.running.Go(w.run)
 	return w
 }
@@ -110,8 +110,9 @@ func (w *writer) run() {
 			w.collect(c)
 			w.commit(w.batch)
 			w.answer()
-		case <-w.restart:
+		case begun := <-w.restart:
 			w.beginLogAnew()
+			close(begun)
 		}
 	}
 }

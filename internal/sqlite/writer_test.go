@@ -339,7 +339,7 @@ func TestALongViewHoldsUpNoWriter(t *testing.T) {
 		if _, err := tx.People().List(); err != nil { // takes the snapshot
 			return err
 		}
-		h.writer.restart <- struct{}{}
+		h.writer.restart <- make(chan struct{})
 		begin := time.Now()
 		h.mustSend(t, h.note(t0))
 		if took := time.Since(begin); took > 2*time.Second {
