@@ -18,7 +18,6 @@ import (
 // ledger is a store of usage and nothing else: any other table is a nil interface, whose use panics.
 type ledger struct {
 	store.Store
-	store.Tx
 	bus store.Bus
 
 	mu      sync.Mutex // guards the rest
@@ -39,7 +38,7 @@ func (l *ledger) View(_ context.Context, fn func(store.Tx) error) error {
 	if l.reads++; l.broken != nil {
 		return l.broken
 	}
-	return fn(l)
+	return fn(usageTx{l: l})
 }
 
 func (l *ledger) Update(_ context.Context, fn func(store.Tx) error) error {
@@ -49,12 +48,17 @@ func (l *ledger) Update(_ context.Context, fn func(store.Tx) error) error {
 		return l.broken
 	}
 	l.batch = 0
-	err := fn(l)
+	err := fn(usageTx{l: l})
 	l.largest = max(l.largest, l.batch)
 	return err
 }
 
-func (l *ledger) Usage() store.Usage { return usageRows{l} }
+type usageTx struct {
+	store.Tx
+	l *ledger
+}
+
+func (t usageTx) Usage() store.Usage { return usageRows{t.l} }
 
 type usageRows struct{ l *ledger }
 

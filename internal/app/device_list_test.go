@@ -71,6 +71,7 @@ func orDash(reason string) string {
 // inStore changes the database of a relay that does not run.
 func inStore(t *testing.T, dir string, fn func(store.Tx) error) {
 	t.Helper()
+	testkit.OnSQLite(t)
 	st, err := sqlite.Open(t.Context(), filepath.Join(dir, app.DatabaseFile), nil)
 	if err != nil {
 		t.Fatal(err)

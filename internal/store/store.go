@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/herald-relay/herald/internal/relay"
+	"github.com/herald-relay/herald/mcpevents/driver"
 )
 
 // Store is an open database. Its methods may be called concurrently.
@@ -31,6 +32,8 @@ type Store interface {
 	Update(ctx context.Context, fn func(Tx) error) error
 	// Bus carries hints to other processes on the same database; nil when there can be none.
 	Bus() Bus
+	// Events is the same database as package mcpevents needs it; nil when the adapter keeps no events.
+	Events() driver.Driver
 	// Ready reports whether the database answers.
 	Ready(ctx context.Context) error
 	// Describe names the engine, its version and the schema version, for health output: "sqlite 3.54.1, schema 3".
@@ -61,6 +64,8 @@ type Tx interface {
 	Consents() Consents
 	Grants() Grants
 	Audit() Audit
+	// Events is this transaction as package mcpevents needs it, so that a reply and its event are one.
+	Events() driver.Tx
 }
 
 // People holds who owns mailboxes.

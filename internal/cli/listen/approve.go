@@ -84,7 +84,7 @@ func requestCard(q client.Consent, number int, decides bool, columns int, style 
 	return b.String()
 }
 
-// resolved tells that a request waits no longer.
+// resolved tells that a request waits no longer, once: a decision comes back as an answer and as a frame, in either order.
 func (l *Listener) resolved(f client.Resolved) {
 	l.mu.Lock()
 	number := l.requests.settle(f.ID)
@@ -114,8 +114,5 @@ func (l *Listener) decide(ctx context.Context, number string, approve bool) {
 		l.say("%s", screen.Line(err.Error()))
 		return
 	}
-	l.mu.Lock()
-	l.requests.settle(q.ID) // the frame that says so finds nothing
-	l.mu.Unlock()
-	l.say("approval %d: %s", n, screen.Line(status))
+	l.resolved(client.Resolved{ID: q.ID, Status: status})
 }
