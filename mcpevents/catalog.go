@@ -148,17 +148,6 @@ func orSchema(s, fallback json.RawMessage) json.RawMessage {
 	return s
 }
 
-func resolve(schema json.RawMessage) (*jsonschema.Resolved, error) {
-	if _, err := canonical.Parse(schema); err != nil {
-		return nil, err
-	}
-	var s jsonschema.Schema
-	if err := json.Unmarshal(schema, &s); err != nil {
-		return nil, err
-	}
-	return s.Resolve(nil)
-}
-
 // Lookup returns the type with that name, or nil.
 func (c *Catalog) Lookup(name string) *EventType {
 	c.mu.RLock()

@@ -89,10 +89,10 @@ func (e *evolution) properties(at string, was, is map[string]any) {
 	next, _ := is["properties"].(map[string]any)
 	for _, name := range slices.Sorted(maps.Keys(old)) {
 		if _, there := next[name]; !there {
-			e.found(at+"/properties/"+name, "removed")
+			e.found(at+"/properties/"+escapePointer(name), "removed")
 			continue
 		}
-		e.schema(at+"/properties/"+name, old[name], next[name])
+		e.schema(at+"/properties/"+escapePointer(name), old[name], next[name])
 	}
 }
 
