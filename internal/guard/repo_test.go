@@ -56,7 +56,7 @@ var repo = sync.OnceValue(func() (r repository) {
 		switch {
 		case d.IsDir() && slices.Contains(notOurs, d.Name()):
 			return fs.SkipDir
-		case d.IsDir() || !d.Type().IsRegular():
+		case d.IsDir() || !d.Type().IsRegular() || rel == ".git": // a file in linked work trees
 			return nil
 		}
 		r.files = append(r.files, rel)
