@@ -13,6 +13,8 @@ type Error struct {
 	Message string
 	// Data is the error's data member; nil for none.
 	Data map[string]any
+	// Code is the number that a peer sent; zero in an error of this side, whose number Meaning and dialect give.
+	Code int
 	// Err is the private cause, for the log.
 	Err error
 }
@@ -34,6 +36,11 @@ type Wire struct {
 	Code    int            `json:"code"`
 	Message string         `json:"message"`
 	Data    map[string]any `json:"data,omitempty"`
+}
+
+// Err returns the error that a peer sent, by meaning whatever its dialect.
+func (w *Wire) Err() *Error {
+	return &Error{Meaning: MeaningOf(w.Code), Message: w.Message, Data: w.Data, Code: w.Code}
 }
 
 // ErrorOf renders any error for a client that speaks d. An error that is not an *Error becomes Internal and says

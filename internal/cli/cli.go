@@ -86,6 +86,8 @@ type commands struct {
 	Receipt receiptCmd `cmd:"" group:"agent" help:"Show what became of a notification."`
 	Status  statusCmd  `cmd:"" group:"agent" help:"Show whether a device is there to be notified."`
 
+	Events eventsCmd `cmd:"" group:"events" help:"Tools for MCP Events, for any server that has them."`
+
 	Version    versionCmd                `cmd:"" group:"other" help:"Print which build this is."`
 	Completion kongcompletion.Completion `cmd:"" group:"other" help:"Print how to switch on tab completion in a shell."`
 }
@@ -95,6 +97,7 @@ var groups = kong.ExplicitGroups([]kong.Group{
 	{Key: "relay", Title: "The relay"},
 	{Key: "device", Title: "A device"},
 	{Key: "agent", Title: "An agent"},
+	{Key: "events", Title: "Events"},
 	{Key: "other", Title: "Other"},
 	{Key: "field", Title: "The notification"},
 	{Key: settingsGroup, Title: "Settings of the relay"},

@@ -11,6 +11,7 @@ import (
 
 	"github.com/alecthomas/kong"
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/herald-relay/herald/internal/cli/profile"
 	"github.com/herald-relay/herald/internal/cli/screen"
@@ -45,10 +46,13 @@ func failed(hint, text string, args ...any) error {
 
 // failure is an error as it is shown: a sentence, a code, what to do.
 type failure struct {
-	Message string   `json:"message"`
-	Code    string   `json:"error"` // the relay's, or one of ours
-	Fields  []string `json:"fields,omitzero"`
-	Hint    string   `json:"hint,omitzero"`
+	Message string `json:"message"`
+	Code    string `json:"error"` // the relay's, or one of ours
+	// Number and Data are those of an MCP server's error.
+	Number int            `json:"code,omitzero"`
+	Data   jsontext.Value `json:"data,omitzero"`
+	Fields []string       `json:"fields,omitzero"`
+	Hint   string         `json:"hint,omitzero"`
 	// RetryAfterSeconds is how long waiting would take to help.
 	RetryAfterSeconds float64 `json:"retryAfterSeconds,omitzero"`
 }
@@ -98,7 +102,14 @@ func (f failure) String() string {
 	head, list, _ := strings.Cut(f.Message, ":\n")
 	text := "herald: " + head
 	if f.Code != "" {
-		text += " (" + f.Code + ")"
+		text += " (" + f.Code
+		if f.Number != 0 {
+			text += fmt.Sprintf(" %d", f.Number)
+		}
+		text += ")"
+	}
+	if f.Data != nil {
+		text += "\n  " + string(f.Data)
 	}
 	if list != "" {
 		text += ":\n" + list
@@ -129,6 +140,9 @@ func describe(err error) failure {
 	}
 	if e, ok := errors.AsType[*badConfig](err); ok {
 		return failure{Message: screen.Block(e.Error()), Code: "invalid_configuration"}
+	}
+	if f, ok := describeEvents(err); ok {
+		return f
 	}
 	f := failure{Message: screen.Line(err.Error())}
 	var lost *client.Unreachable

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/herald-relay/herald/mcpevents"
 )
@@ -38,6 +39,8 @@ const (
 	maxAnswer = 8 << 20 // bytes of an answer, or of one frame of a stream
 	modern    = "2026-07-28"
 	legacy    = "2025-06-18"
+
+	headerSession = "Mcp-Session-Id"
 )
 
 // ClientOptions are what a Client can do without.
@@ -46,8 +49,34 @@ type ClientOptions struct {
 	HTTP *http.Client
 	// Authorize adds a credential to each request. Nil adds none.
 	Authorize func(ctx context.Context, h http.Header) error
-	// Dialect is how the client presents itself. Empty is DialectSEP.
+	// Dialect is how the client presents itself. Empty is DialectSEP, unless the server announces DialectSketch alone.
 	Dialect mcpevents.Dialect
+	// Patience bounds one Call, and the wait for the first byte of a Stream. Zero is 60 s: a subscribe call contains a
+	// challenge.
+	Patience time.Duration
+}
+
+// StatusError says that something answered that is no message: not an MCP endpoint, or one that refuses before it reads.
+type StatusError struct {
+	Method string
+	Status int
+	// Header is the answer's: Location and WWW-Authenticate tell more.
+	Header http.Header
+}
+
+// Error describes the error.
+func (e *StatusError) Error() string {
+	return fmt.Sprintf("subscriber: %s: HTTP %d without a message", e.Method, e.Status)
+}
+
+// Found is what a server tells of itself.
+type Found struct {
+	// Revision is the one that is spoken with it.
+	Revision string
+	// Announced are the dialects in whose place the server announces events.
+	Announced []mcpevents.Dialect
+	// Name and Version are the server's own words; "" when it says nothing.
+	Name, Version string
 }
 
 // Client is a Conn over HTTP. It speaks the revision without sessions, and falls back to an older one that begins with
@@ -57,8 +86,10 @@ type Client struct {
 	opts ClientOptions
 	ids  atomic.Int64
 
-	mu      sync.Mutex // guards what follows, while the server is asked who it is
-	version string
+	mu      sync.Mutex // guards found while the server is asked who it is; what follows is set before it and then fixed
+	found   *Found
+	dialect mcpevents.Dialect
+	session string // of an older revision; "" for none
 }
 
 // Dial returns a Client of the MCP endpoint at url. Nothing is sent before the first call, which also finds out whether
@@ -71,53 +102,96 @@ func Dial(url string, opts *ClientOptions) *Client {
 	if c.opts.HTTP == nil {
 		c.opts.HTTP = &http.Client{}
 	}
-	if c.opts.Dialect == "" {
-		c.opts.Dialect = mcpevents.DialectSEP
+	if c.opts.Patience == 0 {
+		c.opts.Patience = time.Minute
+	}
+	if c.dialect = c.opts.Dialect; c.dialect == "" {
+		c.dialect = mcpevents.DialectSEP
 	}
 	return c
 }
 
 // Call makes a request.
 func (c *Client) Call(ctx context.Context, method string, params map[string]any) (json.RawMessage, error) {
-	version, err := c.ready(ctx)
+	found, err := c.Discover(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return c.call(ctx, version, method, params)
+	return c.call(ctx, found.Revision, method, params)
 }
 
-// ready finds out once which revision the server speaks and that it has events (contract a.1: in either place).
-func (c *Client) ready(ctx context.Context) (string, error) {
+// Discover finds out once which revision the server speaks and that it has events, in either place (contract a.1).
+func (c *Client) Discover(ctx context.Context) (Found, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.version != "" {
-		return c.version, nil
+	if c.found != nil {
+		return *c.found, nil
 	}
-	version := modern
+	found := Found{Revision: modern}
 	raw, err := c.call(ctx, modern, "server/discover", map[string]any{})
-	var refusal *mcpevents.Error
-	if errors.As(err, &refusal) {
-		version = legacy
-		raw, err = c.call(ctx, legacy, "initialize", map[string]any{"protocolVersion": legacy, "capabilities": map[string]any{},
-			"clientInfo": mcpevents.Info{Name: "mcpevents-subscriber", Version: "1"}})
+	if knowsNoBetter(err) {
+		found.Revision = legacy
+		raw, err = c.initialize(ctx)
 	}
 	if err != nil {
-		return "", err
+		return found, err
 	}
-	var found struct {
+	if err := found.read(raw); err != nil {
+		return found, err
+	}
+	if c.opts.Dialect == "" && len(found.Announced) == 1 {
+		c.dialect = found.Announced[0]
+	}
+	c.found = &found
+	return found, nil
+}
+
+// knowsNoBetter reports a refusal by which a server of an older revision answers server/discover.
+func knowsNoBetter(err error) bool {
+	var refusal *mcpevents.Error
+	var status *StatusError
+	return errors.As(err, &refusal) || errors.As(err, &status) && refusesForm(status.Status)
+}
+
+// initialize begins as older revisions do.
+func (c *Client) initialize(ctx context.Context) (json.RawMessage, error) {
+	raw, err := c.call(ctx, legacy, "initialize", map[string]any{"protocolVersion": legacy, "capabilities": map[string]any{},
+		"clientInfo": mcpevents.Info{Name: "mcpevents-subscriber", Version: "1"}})
+	if err == nil {
+		err = c.notify(ctx, "notifications/initialized")
+	}
+	return raw, err
+}
+
+// read takes what a server announces.
+func (f *Found) read(raw json.RawMessage) error {
+	var said struct {
+		ServerInfo mcpevents.Info `json:"serverInfo"` // of older revisions
+		Meta       struct {
+			ServerInfo *mcpevents.Info `json:"io.modelcontextprotocol/serverInfo"`
+		} `json:"_meta"`
 		Capabilities struct {
 			Events     json.RawMessage            `json:"events"`
 			Extensions map[string]json.RawMessage `json:"extensions"`
 		} `json:"capabilities"`
 	}
-	if err := json.Unmarshal(raw, &found); err != nil {
-		return "", fmt.Errorf("subscriber: read the server's capabilities: %w", err)
+	if err := json.Unmarshal(raw, &said); err != nil {
+		return fmt.Errorf("subscriber: read the server's capabilities: %w", err)
 	}
-	if found.Capabilities.Events == nil && found.Capabilities.Extensions[mcpevents.Extension] == nil {
-		return "", ErrNoEvents
+	if said.Meta.ServerInfo != nil {
+		said.ServerInfo = *said.Meta.ServerInfo
 	}
-	c.version = version
-	return version, nil
+	f.Name, f.Version = said.ServerInfo.Name, said.ServerInfo.Version
+	if said.Capabilities.Events != nil {
+		f.Announced = append(f.Announced, mcpevents.DialectSketch)
+	}
+	if said.Capabilities.Extensions[mcpevents.Extension] != nil {
+		f.Announced = append(f.Announced, mcpevents.DialectSEP)
+	}
+	if f.Announced == nil {
+		return ErrNoEvents
+	}
+	return nil
 }
 
 // request builds a request in the form of a revision.
@@ -127,7 +201,7 @@ func (c *Client) request(ctx context.Context, version, method string, params map
 	}
 	if version == modern {
 		capabilities := map[string]any{}
-		if c.opts.Dialect == mcpevents.DialectSEP {
+		if c.dialect == mcpevents.DialectSEP {
 			capabilities["extensions"] = map[string]any{mcpevents.Extension: map[string]any{}}
 		}
 		with := map[string]any{"_meta": map[string]any{"io.modelcontextprotocol/protocolVersion": modern,
@@ -136,13 +210,19 @@ func (c *Client) request(ctx context.Context, version, method string, params map
 		params = with
 	}
 	id := c.ids.Add(1)
-	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+	req, err := c.post(ctx, version, method, map[string]any{"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+	return req, id, err
+}
+
+// post builds the HTTP request of a message.
+func (c *Client) post(ctx context.Context, version, method string, message map[string]any) (*http.Request, error) {
+	body, err := json.Marshal(message)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(body))
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json, text/event-stream")
@@ -150,13 +230,33 @@ func (c *Client) request(ctx context.Context, version, method string, params map
 	if method != "initialize" {
 		req.Header.Set("MCP-Protocol-Version", version)
 	}
+	if c.session != "" {
+		req.Header.Set(headerSession, c.session)
+	}
 	if c.opts.Authorize != nil {
 		err = c.opts.Authorize(ctx, req.Header)
 	}
-	return req, id, err
+	return req, err
+}
+
+// notify sends a message that is not answered. Whatever the server thinks of it, the next request will tell.
+func (c *Client) notify(ctx context.Context, method string) error {
+	ctx, cancel := context.WithTimeout(ctx, c.opts.Patience)
+	defer cancel()
+	req, err := c.post(ctx, legacy, method, map[string]any{"jsonrpc": "2.0", "method": method})
+	if err != nil {
+		return fmt.Errorf("subscriber: %s: %w", method, err)
+	}
+	resp, err := c.opts.HTTP.Do(req)
+	if err != nil {
+		return fmt.Errorf("subscriber: %s: %w", method, err)
+	}
+	return resp.Body.Close()
 }
 
 func (c *Client) call(ctx context.Context, version, method string, params map[string]any) (json.RawMessage, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.opts.Patience)
+	defer cancel()
 	var result json.RawMessage
 	err := c.exchange(ctx, version, method, params, func(m *answer) (bool, error) {
 		if m.Method != "" {
@@ -170,11 +270,11 @@ func (c *Client) call(ctx context.Context, version, method string, params map[st
 
 // Stream follows events/stream.
 func (c *Client) Stream(ctx context.Context, method string, params map[string]any, each func(string, json.RawMessage) error) error {
-	version, err := c.ready(ctx)
+	found, err := c.Discover(ctx)
 	if err != nil {
 		return err
 	}
-	return c.exchange(ctx, version, method, params, func(m *answer) (bool, error) {
+	return c.exchange(ctx, found.Revision, method, params, func(m *answer) (bool, error) {
 		if m.Method == "" {
 			return true, nil
 		}
@@ -197,11 +297,22 @@ func (c *Client) exchange(ctx context.Context, version, method string, params ma
 	if err != nil {
 		return fmt.Errorf("subscriber: %s: %w", method, err)
 	}
-	resp, err := c.opts.HTTP.Do(req)
+	late := errors.New("no answer within " + c.opts.Patience.String())
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	patience := time.AfterFunc(c.opts.Patience, func() { cancel(late) })
+	resp, err := c.opts.HTTP.Do(req.WithContext(ctx))
+	patience.Stop()
 	if err != nil {
+		if context.Cause(ctx) == late {
+			err = late
+		}
 		return fmt.Errorf("subscriber: %s: %w", method, err)
 	}
 	defer resp.Body.Close()
+	if method == "initialize" {
+		c.session = resp.Header.Get(headerSession)
+	}
 	next := messages(resp)
 	for {
 		raw, err := next()
@@ -209,16 +320,13 @@ func (c *Client) exchange(ctx context.Context, version, method string, params ma
 			return fmt.Errorf("subscriber: %s: HTTP %d: %w", method, resp.StatusCode, err)
 		}
 		var m answer
-		if err := json.Unmarshal(raw, &m); err != nil {
-			if refusesForm(resp.StatusCode) {
-				return &mcpevents.Error{Meaning: mcpevents.InvalidRequest, Message: fmt.Sprintf("HTTP %d", resp.StatusCode)}
-			}
-			return fmt.Errorf("subscriber: %s: HTTP %d: not a message: %w", method, resp.StatusCode, err)
-		}
-		if m.Error != nil {
-			return &mcpevents.Error{Meaning: mcpevents.MeaningOf(m.Error.Code), Message: m.Error.Message, Data: m.Error.Data}
-		}
-		if m.Method == "" && string(m.ID) != fmt.Sprint(id) {
+		bad := json.Unmarshal(raw, &m) != nil
+		switch {
+		case !bad && m.Error != nil:
+			return m.Error.Err()
+		case bad, m.Method == "" && m.ID == nil:
+			return &StatusError{Method: method, Status: resp.StatusCode, Header: resp.Header}
+		case m.Method == "" && string(m.ID) != fmt.Sprint(id):
 			return fmt.Errorf("subscriber: %s: HTTP %d: an answer to another request", method, resp.StatusCode)
 		}
 		last, err := take(&m)

@@ -2,7 +2,6 @@ package subscriber
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -37,8 +36,12 @@ func (s *Subscriber) keep(ctx context.Context, e *entry) {
 		if time.Since(began) > longestRetry {
 			retry = firstRetry // it worked for a while
 		}
-		s.log.Info("subscription begins again", "subscription", e.want.Key, "event_type", e.want.Name, "in", retry, "err", err)
-		if pause(ctx, e, jitter(retry)) != nil {
+		wait := jitter(retry)
+		s.log.Info("subscription begins again", "subscription", e.want.Key, "event_type", e.want.Name, "in", wait, "err", err)
+		if s.opts.Lost != nil {
+			s.opts.Lost(e.want.Key, err, wait)
+		}
+		if pause(ctx, e, wait) != nil {
 			return
 		}
 		retry = min(2*retry, longestRetry)
@@ -134,43 +137,17 @@ func (s *Subscriber) choose(ctx context.Context, e *entry) (mcpevents.Mode, erro
 	return "", fmt.Errorf("%w: %s offers %v", ErrNoMode, e.want.Name, offered)
 }
 
-// find pages through events/list for a name. A server that repeats a page cursor is not followed further.
+// find pages through events/list for a name.
 func find(ctx context.Context, c Conn, name string) ([]mcpevents.Mode, error) {
-	seen := map[string]bool{}
-	for params := map[string]any{}; ; {
-		raw, err := c.Call(ctx, mcpevents.MethodList, params)
+	for t, err := range Types(ctx, c) {
 		if err != nil {
 			return nil, err
 		}
-		var page struct {
-			Events []struct {
-				Name     string           `json:"name"`
-				Delivery []mcpevents.Mode `json:"delivery"`
-			} `json:"events"`
-			NextCursor string `json:"nextCursor"`
+		if t.Name == name {
+			return t.Delivery, nil
 		}
-		if err := json.Unmarshal(raw, &page); err != nil {
-			return nil, fmt.Errorf("subscriber: answer to events/list: %w", err)
-		}
-		for _, t := range page.Events {
-			if t.Name == name {
-				return t.Delivery, nil
-			}
-		}
-		if page.NextCursor == "" || seen[page.NextCursor] {
-			return nil, fmt.Errorf("subscriber: the server does not list %s", name)
-		}
-		seen[page.NextCursor] = true
-		params["cursor"] = page.NextCursor
 	}
-}
-
-// subscribed is the answer to events/subscribe.
-type subscribed struct {
-	ID            string  `json:"id"`
-	RefreshBefore *string `json:"refreshBefore"`
-	Cursor        *string `json:"cursor"`
-	Truncated     bool    `json:"truncated"`
+	return nil, fmt.Errorf("subscriber: the server does not list %s", name)
 }
 
 // followWebhook subscribes and refreshes until that fails.
@@ -200,26 +177,15 @@ func (s *Subscriber) judgeRefresh(ctx context.Context, e *entry, err error) erro
 // refresh makes one subscribe call and returns when to make the next.
 func (s *Subscriber) refresh(ctx context.Context, e *entry) (time.Duration, error) {
 	rec := e.record()
-	params := map[string]any{"name": rec.Name, "arguments": rec.Arguments, "cursor": rec.Cursor,
-		"delivery": map[string]any{"mode": "webhook", "url": s.opts.URL, "secret": rec.Secrets[0].Text}}
 	e.asking.Store(true)
-	raw, err := e.want.Server.Call(ctx, mcpevents.MethodSubscribe, params)
+	got, err := Subscribe(ctx, e.want.Server, Subscription{Name: rec.Name, Arguments: rec.Arguments, URL: s.opts.URL,
+		Secret: rec.Secrets[0].Text, Cursor: rec.Cursor, MaxAge: e.want.MaxAge})
 	e.asking.Store(false)
 	if err != nil {
 		return 0, err
 	}
-	var got subscribed
-	if err := json.Unmarshal(raw, &got); err != nil || got.ID == "" {
-		return 0, fmt.Errorf("subscriber: answer to events/subscribe has no id: %w", err)
-	}
-	var end time.Time
-	if got.RefreshBefore != nil {
-		if end, err = time.Parse(time.RFC3339, *got.RefreshBefore); err != nil {
-			return 0, fmt.Errorf("subscriber: refreshBefore: %w", err)
-		}
-	}
 	err = s.change(ctx, e, func(r *Record) {
-		r.ID, r.RefreshBefore, r.State, r.Reason = got.ID, end, Active, ""
+		r.ID, r.RefreshBefore, r.State, r.Reason = got.ID, got.RefreshBefore, Active, ""
 		if got.Cursor != nil {
 			r.Cursor = got.Cursor
 		}
@@ -227,7 +193,7 @@ func (s *Subscriber) refresh(ctx context.Context, e *entry) (time.Duration, erro
 	if got.Truncated {
 		s.gap(rec.Key)
 	}
-	return untilRefresh(end, time.Now(), rand.Float64()), err
+	return untilRefresh(got.RefreshBefore, time.Now(), rand.Float64()), err
 }
 
 // untilRefresh is between half and four fifths of what is granted, at most an hour for one without end.
@@ -241,7 +207,5 @@ func untilRefresh(end, now time.Time, random float64) time.Duration {
 
 func (s *Subscriber) unsubscribe(ctx context.Context, e *entry) error {
 	rec := e.record()
-	_, err := e.want.Server.Call(ctx, mcpevents.MethodUnsubscribe, map[string]any{"name": rec.Name, "arguments": rec.Arguments,
-		"delivery": map[string]any{"mode": "webhook", "url": s.opts.URL}})
-	return err
+	return Unsubscribe(ctx, e.want.Server, Subscription{Name: rec.Name, Arguments: rec.Arguments, URL: s.opts.URL})
 }

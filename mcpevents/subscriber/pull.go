@@ -46,8 +46,7 @@ const maxHasMore = 100
 func (s *Subscriber) followPoll(ctx context.Context, e *entry) error {
 	empty := 0
 	for {
-		rec := e.record()
-		raw, err := e.want.Server.Call(ctx, mcpevents.MethodPoll, map[string]any{"name": rec.Name, "arguments": rec.Arguments, "cursor": rec.Cursor})
+		raw, err := e.want.Server.Call(ctx, mcpevents.MethodPoll, e.position())
 		if err != nil {
 			return err
 		}
@@ -69,6 +68,16 @@ func (s *Subscriber) followPoll(ctx context.Context, e *entry) error {
 			return err
 		}
 	}
+}
+
+// position is what poll and stream go on from.
+func (e *entry) position() map[string]any {
+	rec := e.record()
+	params := map[string]any{"name": rec.Name, "arguments": rec.Arguments, "cursor": rec.Cursor}
+	if e.want.MaxAge > 0 {
+		params["maxAgeMs"] = e.want.MaxAge.Milliseconds()
+	}
+	return params
 }
 
 // takePolled handles a batch. Its position counts only once all of it was handled.
@@ -98,9 +107,7 @@ func (s *Subscriber) followStream(ctx context.Context, e *entry) error {
 	defer cancel(nil)
 	silence := time.AfterFunc(s.opts.Silence, func() { cancel(errors.New("subscriber: the stream fell silent")) })
 	defer silence.Stop()
-	rec := e.record()
-	err := e.want.Server.(Streamer).Stream(ctx, mcpevents.MethodStream,
-		map[string]any{"name": rec.Name, "arguments": rec.Arguments, "cursor": rec.Cursor},
+	err := e.want.Server.(Streamer).Stream(ctx, mcpevents.MethodStream, e.position(),
 		func(method string, params json.RawMessage) error {
 			silence.Reset(s.opts.Silence)
 			return s.takeNotification(ctx, e, method, params)
@@ -117,12 +124,8 @@ func (s *Subscriber) followStream(ctx context.Context, e *entry) error {
 // note holds the parameters of all notifications of a stream.
 type note struct {
 	occurrence
-	Truncated bool `json:"truncated"`
-	Error     *struct {
-		Code    int            `json:"code"`
-		Message string         `json:"message"`
-		Data    map[string]any `json:"data"`
-	} `json:"error"`
+	Truncated bool            `json:"truncated"`
+	Error     *mcpevents.Wire `json:"error"`
 }
 
 func (s *Subscriber) takeNotification(ctx context.Context, e *entry, method string, params json.RawMessage) error {
@@ -151,7 +154,7 @@ func (s *Subscriber) takeNotification(ctx context.Context, e *entry, method stri
 		if n.Error == nil {
 			return errAgain
 		}
-		return &mcpevents.Error{Meaning: mcpevents.MeaningOf(n.Error.Code), Message: n.Error.Message, Data: n.Error.Data}
+		return n.Error.Err()
 	case mcpevents.NotifyError:
 		s.log.Warn("stream trouble at the server", "subscription", e.want.Key)
 	}

@@ -28,6 +28,8 @@ type Options struct {
 	Modes []mcpevents.Mode
 	// Gap is told that events were lost to a subscription; read the state of things by other means. Nil tells nobody.
 	Gap func(key string)
+	// Lost is told that a subscription broke, by what, and when it begins again. Nil tells nobody.
+	Lost func(key string, err error, again time.Duration)
 	// Stopped is told that a subscription is over for good. Nil tells nobody.
 	Stopped func(r Record)
 	// Overlap is how long the secret before is accepted after Rotate. Zero is 25 h: servers sign with both for a day.
@@ -56,6 +58,8 @@ type Want struct {
 	Mode mcpevents.Mode
 	// Cursor is where to begin when nothing is stored; nil is now.
 	Cursor *string
+	// MaxAge is how old an event may be that is replayed; zero is any age that the server keeps.
+	MaxAge time.Duration
 }
 
 // Subscriber keeps subscriptions alive. It is safe for concurrent use, and an http.Handler for webhooks: serve it before
