@@ -2,6 +2,7 @@ package mcpevents_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -246,4 +248,69 @@ func TestPipeTellsStreamsApartAndCancels(t *testing.T) {
 		t.Errorf("ServePipe = %v", err)
 	}
 	w.halt()
+}
+
+func TestAPipeWithoutEventsOffersWhatItsOptionsName(t *testing.T) {
+	began, finish := make(chan struct{}), make(chan struct{})
+	opts := &mcpevents.HandlerOptions{
+		Info: mcpevents.Info{Name: "x", Version: "1"}, Capabilities: map[string]any{"tools": map[string]any{}},
+		Methods: map[string]mcpevents.Method{
+			"tools/list": func(context.Context, mcpevents.Caller, json.RawMessage) (any, error) {
+				return map[string]any{"tools": []any{}}, nil
+			},
+			"tools/call": func(context.Context, mcpevents.Caller, json.RawMessage) (any, error) {
+				close(began)
+				<-finish
+				return map[string]any{"content": []any{}}, nil
+			},
+		},
+	}
+	in, toServer := io.Pipe()
+	fromServer, out := io.Pipe()
+	served := make(chan error, 1)
+	go func() { served <- mcpevents.ServePipe(t.Context(), nil, in, out, mcpevents.Caller{}, opts) }()
+	lines := bufio.NewScanner(fromServer)
+	for _, c := range []struct{ method, params, want string }{
+		{"tools/list", "{}", `"result":{"tools":[]}}`},
+		{"tools/list", "{" + modernMeta + "}", `"result":{"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"x","version":"1"}},"cacheScope":"private","resultType":"complete","tools":[],"ttlMs":0}}`},
+		{"server/discover", "{" + modernMeta + "}", `"capabilities":{"tools":{}}`},
+		{"initialize", `{"protocolVersion":"2025-03-26"}`, `"result":{"capabilities":{"tools":{}},"protocolVersion":"2025-03-26"`},
+		{"events/list", "{" + modernMeta + "}", `"error":{"code":-32601`},
+		{"events/stream", "{" + modernMeta + "}", `"error":{"code":-32601`},
+		{"subscriptions/listen", "{" + modernMeta + "}", `"error":{"code":-32601`},
+		{"server/discover", "{}", `"error":{"code":-32601`},
+	} {
+		if _, err := fmt.Fprintf(toServer, `{"jsonrpc":"2.0","id":1,"method":%q,"params":%s}`+"\n", c.method, c.params); err != nil {
+			t.Fatal(err)
+		}
+		if !lines.Scan() || !strings.Contains(lines.Text(), c.want) {
+			t.Errorf("%s %s: %s, want %s", c.method, c.params, lines.Text(), c.want)
+		}
+	}
+	fmt.Fprintln(toServer, `{"jsonrpc":"2.0","id":"last","method":"tools/call","params":{}}`)
+	<-began
+	_ = toServer.Close() // a call under way is still answered
+	close(finish)
+	if !lines.Scan() || !strings.Contains(lines.Text(), `"id":"last","result":{"content":[]}`) {
+		t.Errorf("the call under way: %s", lines.Text())
+	}
+	if err := <-served; err != nil {
+		t.Errorf("ServePipe = %v", err)
+	}
+}
+
+func TestAPipeGivesUpCallsThatOutliveTheirClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		opts := &mcpevents.HandlerOptions{Methods: map[string]mcpevents.Method{
+			"hang": func(ctx context.Context, _ mcpevents.Caller, _ json.RawMessage) (any, error) {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			},
+		}}
+		var out bytes.Buffer
+		err := mcpevents.ServePipe(t.Context(), nil, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"hang"}`), &out, mcpevents.Caller{}, opts)
+		if err != nil || out.Len() > 0 {
+			t.Errorf("ServePipe = %v after %s", err, out.Bytes())
+		}
+	})
 }

@@ -132,7 +132,8 @@ type Endpoint struct {
 	opts HandlerOptions
 }
 
-// NewEndpoint returns the endpoint of a server. Nil options offer events only.
+// NewEndpoint returns the endpoint of a server. Nil options offer events only. A nil server has no events: nothing but what
+// the options name is offered or announced.
 func NewEndpoint(s *Server, opts *HandlerOptions) *Endpoint {
 	e := &Endpoint{Server: s}
 	if opts != nil {
@@ -171,15 +172,22 @@ func (e *Endpoint) call(ctx context.Context, m *message, c Caller) (json.RawMess
 		}
 		return raw, nil
 	}
+	if e.Server == nil {
+		return nil, noMethod(m.method)
+	}
 	return e.Call(ctx, m.request(c))
+}
+
+func noMethod(name string) *Error {
+	return &Error{Meaning: MethodNotFound, Message: fmt.Sprintf("there is no method %q in this revision", shown(name))}
 }
 
 // mayCall tells the methods of the two kinds of client apart.
 func (e *Endpoint) mayCall(m *message) error {
 	modernOnly := m.method == "server/discover" || m.method == "subscriptions/listen" ||
 		(e.opts.ModernOnly && slices.Contains(Methods(), m.method))
-	if (modernOnly && !m.modern()) || (m.method == "initialize" && m.modern()) {
-		return &Error{Meaning: MethodNotFound, Message: fmt.Sprintf("there is no method %q in this revision", m.method)}
+	if (modernOnly && !m.modern()) || (m.method == "initialize" && m.modern()) || (e.Server == nil && m.streams()) {
+		return noMethod(m.method)
 	}
 	return nil
 }
@@ -187,7 +195,9 @@ func (e *Endpoint) mayCall(m *message) error {
 func (e *Endpoint) capabilities() map[string]any {
 	all := map[string]any{}
 	maps.Copy(all, e.opts.Capabilities)
-	e.Capabilities(all)
+	if e.Server != nil {
+		e.Capabilities(all)
+	}
 	return all
 }
 
@@ -214,6 +224,11 @@ func (e *Endpoint) initialize(params json.RawMessage) map[string]any {
 	return result
 }
 
+// cacheable are the methods whose results the modern revision wants to say how long they hold. A Method that does not say
+// so is taken for one whose results do not.
+var cacheable = map[string]bool{"tools/list": true, "prompts/list": true, "resources/list": true,
+	"resources/templates/list": true, "resources/read": true}
+
 // complete adds to a result what the modern revision wants of every one.
 func (e *Endpoint) complete(m *message, result json.RawMessage) json.RawMessage {
 	if !m.modern() {
@@ -224,6 +239,9 @@ func (e *Endpoint) complete(m *message, result json.RawMessage) json.RawMessage 
 		return result // not an object: a Method's mistake, which the client reports best
 	}
 	all["resultType"] = json.RawMessage(`"complete"`)
+	if cacheable[m.method] && !all.has("ttlMs") {
+		all["ttlMs"], all["cacheScope"] = json.RawMessage("0"), json.RawMessage(`"private"`)
+	}
 	meta, _ := readMembers(all.object("_meta"), "_meta")
 	if _, there := meta[metaServerInfo]; !there && meta != nil {
 		meta[metaServerInfo] = wireJSON(e.opts.Info)
@@ -247,7 +265,7 @@ func (e *Endpoint) respond(m *message, result json.RawMessage, err error) respon
 	}
 	if err != nil {
 		wire := ErrorOf(err, DialectOf(m.capabilities))
-		if wire.Code == Internal.Code(DialectSketch) {
+		if wire.Code == Internal.Code(DialectSketch) && e.Server != nil {
 			e.log.Error("request failed", "method", shown(m.method), "err", err)
 		}
 		r.Error = &wire

@@ -4,21 +4,29 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"sync"
+	"time"
 )
 
 // maxCalls bounds the calls, streams not counted, that one pipe has under way.
 const maxCalls = 64
 
+// finishWithin bounds how long calls that are under way at the end of the input may go on.
+const finishWithin = 2 * time.Second
+
 // ServePipe is the MCP endpoint of a server that a client started as a process: one JSON-RPC message a line, from in and
 // to out. Everything comes from one caller. Streams of any number are told apart by their ids; notifications/cancelled
-// ends a call, and nothing more is sent for it. It returns nil at the end of in, or the error that ended ctx, in or out.
+// ends a call, and nothing more is sent for it. At the end of in streams end, and calls that are under way are answered if
+// that takes no more than moments. It returns nil then, or the error that ended ctx, in or out. A nil server has no events.
 func ServePipe(ctx context.Context, s *Server, in io.Reader, out io.Writer, c Caller, opts *HandlerOptions) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	streams, endStreams := context.WithCancel(ctx)
+	defer endStreams()
 	p := &pipe{Endpoint: NewEndpoint(s, opts), caller: c, out: out, broken: cancel, calls: map[string]context.CancelFunc{},
-		room: make(chan struct{}, maxCalls)}
+		room: make(chan struct{}, maxCalls), streams: streams}
 	lines := bufio.NewScanner(in)
 	lines.Buffer(make([]byte, 0, 4096), maxRequest)
 	var err error
@@ -27,13 +35,21 @@ func ServePipe(ctx context.Context, s *Server, in io.Reader, out io.Writer, c Ca
 			p.take(ctx, append([]byte(nil), lines.Bytes()...))
 		}
 	}
-	if err = lines.Err(); ctx.Err() != nil {
-		err = context.Cause(ctx)
+	if err = lines.Err(); err != nil {
+		cancel(err)
 	}
-	cancel(nil)
+	endStreams()
+	late := time.AfterFunc(finishWithin, func() { cancel(errFinished) })
 	p.under.Wait()
-	return err
+	late.Stop()
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, errFinished) {
+		return cause
+	}
+	return nil
 }
+
+// errFinished gives up calls that outlive their client.
+var errFinished = errors.New("the client is gone")
 
 // pipe is one client on a pair of streams.
 type pipe struct {
@@ -42,6 +58,8 @@ type pipe struct {
 	broken context.CancelCauseFunc
 	under  sync.WaitGroup
 	room   chan struct{}
+	// streams ends before calls do.
+	streams context.Context
 
 	writing sync.Mutex // guards out
 	out     io.Writer
@@ -67,6 +85,9 @@ func (p *pipe) take(ctx context.Context, line []byte) {
 }
 
 func (p *pipe) begin(ctx context.Context, m message) {
+	if m.streams() {
+		ctx = p.streams
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	key := string(m.id)
 	p.mu.Lock()
@@ -89,11 +110,12 @@ func (p *pipe) begin(ctx context.Context, m message) {
 		}
 	}
 	p.under.Go(func() {
-		defer p.end(key, cancel)
 		if !m.streams() {
 			defer func() { <-p.room }()
 		}
-		if answer := p.answer(ctx, &m, p.caller, p.send); answer != nil {
+		answer := p.answer(ctx, &m, p.caller, p.send)
+		p.end(key, cancel) // before the client can know, and take the id again
+		if answer != nil {
 			_ = p.send(answer) // send has told of a broken pipe
 		}
 	})

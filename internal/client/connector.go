@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"strconv"
 	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Consent is an app's request to become a connector of the mailbox.
@@ -112,4 +114,16 @@ func (d *Device) Audit(ctx context.Context, limit int) ([]AuditEntry, error) {
 	}
 	err := d.relay.do(ctx, call{method: http.MethodGet, path: "/v1/device/audit", query: url.Values{"limit": {strconv.Itoa(limit)}}, token: d.token, repeatable: true}, &out)
 	return out.Entries, err
+}
+
+// EventSubscriptions lists who is called when the person replies (contract section 6.8). The answer is the relay's own
+// JSON: restrictedTo and subscriptions.
+func (d *Device) EventSubscriptions(ctx context.Context) (jsontext.Value, error) {
+	return d.read(ctx, "/v1/device/events")
+}
+
+// EndSubscription ends one and drops what waits for it. It may be repeated: ending what is not there succeeds.
+func (d *Device) EndSubscription(ctx context.Context, id string) error {
+	c := call{method: http.MethodDelete, path: "/v1/device/events/subscriptions/" + url.PathEscape(id), token: d.token, repeatable: true}
+	return d.relay.do(ctx, c, nil)
 }

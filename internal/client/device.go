@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"net/url"
 	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Health is what a relay says of itself to anybody.
@@ -68,6 +70,26 @@ func (r *Relay) Device(token string) *Device { return &Device{r, token} }
 
 func (d *Device) get(ctx context.Context, path string, out any) error {
 	return d.relay.do(ctx, call{method: http.MethodGet, path: path, token: d.token, repeatable: true}, out)
+}
+
+// read returns an answer as the relay wrote it, without blanks, for programs that pass it on whole.
+func (d *Device) read(ctx context.Context, path string) (jsontext.Value, error) {
+	var raw jsontext.Value
+	err := d.get(ctx, path, &raw)
+	if err == nil {
+		err = raw.Compact()
+	}
+	return raw, err
+}
+
+// UsageJSON is Usage as the relay wrote it.
+func (d *Device) UsageJSON(ctx context.Context) (jsontext.Value, error) {
+	return d.read(ctx, "/v1/device/usage")
+}
+
+// KeysJSON is the list of keys as the relay wrote it.
+func (d *Device) KeysJSON(ctx context.Context) (jsontext.Value, error) {
+	return d.read(ctx, "/v1/device/keys")
 }
 
 // delete is tried once: of most things a second removal is refused, which would hide that the first succeeded.

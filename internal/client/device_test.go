@@ -6,12 +6,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
 )
 
 func TestDeviceRequests(t *testing.T) {
 	at := time.Date(2026, 10, 1, 9, 30, 0, 0, time.UTC)
 	const ok = `{"ok":true}`
+	const subscriptions = `{"restrictedTo":[],"subscriptions":[{"id":"sub_3fa91c0de27b45a6d118","event":"notification.reply","host":"agent.example.com","key":{"id":"4e5f6a7b","name":"chatgpt","displayName":"ChatGPT"},"createdAt":"2026-10-02T08:05:00.000Z","pending":0}]}`
 	seconds := 2.5
 	for _, c := range []struct {
 		name string
@@ -69,6 +71,16 @@ func TestDeviceRequests(t *testing.T) {
 			PairingCode{"ABCD-EFGH", 600}},
 		{"unlink", exchange{method: "DELETE", path: "/v1/device/links/l", answer: `{"unlinked":true,"id":"l"}`},
 			func(ctx context.Context, d *Device) (any, error) { return nil, d.Unlink(ctx, "l") }, nil},
+		{"subscriptions", exchange{method: "GET", path: "/v1/device/events", answer: subscriptions},
+			func(ctx context.Context, d *Device) (any, error) { return d.EventSubscriptions(ctx) }, jsontext.Value(subscriptions)},
+		{"end of one", exchange{method: "DELETE", path: "/v1/device/events/subscriptions/sub_3fa91c0de27b45a6d118", answer: `{"removed":true}`},
+			func(ctx context.Context, d *Device) (any, error) {
+				return nil, d.EndSubscription(ctx, "sub_3fa91c0de27b45a6d118")
+			}, nil},
+		{"usage as it is", exchange{method: "GET", path: "/v1/device/usage", answer: ` { "later" : 1 } `},
+			func(ctx context.Context, d *Device) (any, error) { return d.UsageJSON(ctx) }, jsontext.Value(`{"later":1}`)},
+		{"keys as they are", exchange{method: "GET", path: "/v1/device/keys", answer: `{"keys":[]}`},
+			func(ctx context.Context, d *Device) (any, error) { return d.KeysJSON(ctx) }, jsontext.Value(`{"keys":[]}`)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.x.token, c.x.status = token, 200
