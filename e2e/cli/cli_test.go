@@ -57,6 +57,8 @@ func TestScripts(t *testing.T) {
 			"until":      until,
 			"bind":       bind,
 			"app":        askApproval,
+			"mcp":        callLocal,
+			"local":      askLocal,
 		},
 	})
 }

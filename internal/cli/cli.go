@@ -78,6 +78,7 @@ type commands struct {
 	Connectors connectorsCmd `cmd:"" group:"device" help:"See, approve, deny and revoke the apps that ask to be connected."`
 	Audit      auditCmd      `cmd:"" group:"device" help:"Show what was decided about apps."`
 	Device     deviceCmd     `cmd:"" group:"device" help:"See and tidy up the devices of the same person, and this one's mailbox."`
+	MCP        mcpCmd        `cmd:"" name:"mcp" group:"device" help:"Let agents on this machine look after the device, over MCP."`
 	Link       linkCmd       `cmd:"" group:"device" help:"Let more devices share this device's mailbox."`
 
 	Notify  notifyCmd  `cmd:"" group:"agent" help:"Send a notification."`

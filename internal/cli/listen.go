@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -26,6 +27,7 @@ type listenCmd struct {
 	Desktop     string `enum:"auto,on,off" default:"auto" help:"Desktop notifications: ${enum}. auto shows them where there is a desktop."`
 	Speech      string `enum:"auto,off,say,espeak-ng,espeak,spd-say" default:"auto" help:"What speaks: ${enum}. auto takes the first that is installed."`
 	Count       int    `placeholder:"N" help:"End after N notifications were shown and those that expect it answered."`
+	localFlags
 	deviceFlags
 	jsonFlag
 }
@@ -44,11 +46,12 @@ Examples:
   herald listen
   herald listen --quiet-hours 22:30-07:00 --urgent
   echo yes | herald listen --count 1
-  herald listen --json --mute`
+  herald listen --json --mute
+  herald listen --local-api`
 }
 
 // Run listens.
-func (c *listenCmd) Run(ctx context.Context, w *World) error {
+func (c *listenCmd) Run(ctx context.Context, w *World) (ended error) {
 	wishes, err := c.wishes()
 	if err != nil {
 		return &outcome{status: statusUsage, text: err.Error()}
@@ -67,6 +70,13 @@ func (c *listenCmd) Run(ctx context.Context, w *World) error {
 	}
 	if !c.JSON {
 		w.say("%s at %s", screen.Line(p.Name), screen.Line(p.Relay))
+	}
+	if c.LocalAPI {
+		stop, err := c.serveLocal(ctx, w)
+		if err != nil {
+			return err
+		}
+		defer func() { ended = errors.Join(ended, stop()) }()
 	}
 	return listenWith(ctx, w, opt)
 }

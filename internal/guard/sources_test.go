@@ -160,6 +160,7 @@ var mayStartGoroutines = map[string]string{
 	"internal/app":        "the public server's Serve, whose end is waited for after Shutdown",
 	"internal/client":     "a stream's writer, which the stream waits for",
 	"bench":               "a benchmark waits for its own workers",
+	"internal/cli/local":  "reading standard input cannot be interrupted: the process ends over it",
 	"internal/cli/listen": "reading standard input, and a desktop that does not answer, cannot be interrupted: the process ends over them",
 }
 

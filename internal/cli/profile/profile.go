@@ -42,22 +42,10 @@ func Path() (string, error) {
 
 // Load reads a profile. One that is missing is ErrNone.
 func Load(path string) (Profile, error) {
-	f, err := os.Open(path)
+	data, err := ReadSecret(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Profile{}, ErrNone
 	}
-	if err != nil {
-		return Profile{}, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return Profile{}, err
-	}
-	if err := private(path, info); err != nil {
-		return Profile{}, err
-	}
-	data, err := io.ReadAll(io.LimitReader(f, maxSize))
 	if err != nil {
 		return Profile{}, err
 	}
@@ -68,12 +56,29 @@ func Load(path string) (Profile, error) {
 	return p, nil
 }
 
+// ReadSecret reads a small file and refuses one that others may read.
+func ReadSecret(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if err := private(path, info); err != nil {
+		return nil, err
+	}
+	return io.ReadAll(io.LimitReader(f, maxSize))
+}
+
 func private(path string, info fs.FileInfo) error {
 	switch {
 	case !info.Mode().IsRegular():
 		return fmt.Errorf("%s is not a file", path)
 	case runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0:
-		return fmt.Errorf("%s can be read by others, and its token opens the mailbox; run: chmod 600 %s", path, path)
+		return fmt.Errorf("%s can be read by others, and what it holds is secret; run: chmod 600 %s", path, path)
 	}
 	return nil
 }
