@@ -226,17 +226,26 @@ func (t *EventType) checkArguments(raw json.RawMessage) (map[string]any, error) 
 	return arguments, nil
 }
 
+// Check reports whether data could be emitted as this type, which must come from a Catalog: nil, or a *PayloadError.
+func (t *EventType) Check(data json.RawMessage) error {
+	_, err := t.checkPayload(data)
+	return err
+}
+
 // checkPayload parses a payload strictly and checks it against the type's payload schema.
 func (t *EventType) checkPayload(raw []byte) (map[string]any, error) {
 	v, err := canonical.Parse(raw)
 	if err != nil {
-		return nil, err
+		return nil, &PayloadError{Err: err}
 	}
 	data, ok := v.(map[string]any)
 	if !ok {
-		return nil, errors.New("not an object")
+		return nil, &PayloadError{Err: errors.New("not an object")}
 	}
-	return data, t.payload.Validate(v)
+	if err := t.payload.Validate(v); err != nil {
+		return nil, locate(err)
+	}
+	return data, nil
 }
 
 // wants reports whether an event concerns somebody with those arguments.

@@ -40,6 +40,46 @@ func resolve(schema json.RawMessage) (*jsonschema.Resolved, error) {
 	return resolved, nil
 }
 
+// PayloadError says why data is no payload of an event type. Its text may quote the data.
+type PayloadError struct {
+	// Pointer names the value that does not fit, as precisely as is known: a JSON pointer (RFC 6901), "" for the whole.
+	Pointer string
+	Err     error
+}
+
+func (e *PayloadError) Error() string {
+	if e.Pointer == "" {
+		return e.Err.Error()
+	}
+	return e.Pointer + ": " + e.Err.Error()
+}
+
+func (e *PayloadError) Unwrap() error { return e.Err }
+
+// locate turns the validator's account, in which every step names a place of the schema, into a place of the value. Behind
+// a step that may stand for several values, such as items, it goes no further.
+func locate(err error) *PayloadError {
+	text, pointer, place := err.Error(), "", ""
+	known := true
+	for {
+		rest, is := strings.CutPrefix(text, "validating ")
+		step, tail, found := strings.Cut(rest, ": ")
+		if !is || !found || (step != "root" && !strings.HasPrefix(step, "/")) {
+			break
+		}
+		name, is := strings.CutPrefix(step, place+"/properties/")
+		if step != "root" {
+			known = known && is && !strings.Contains(name, "/")
+			if known {
+				pointer += "/" + name
+			}
+			place = step
+		}
+		text = tail
+	}
+	return &PayloadError{Pointer: pointer, Err: errors.New(text)}
+}
+
 // walk looks for references that lead back to where they stand. Places are JSON pointers into the root.
 type walk struct {
 	root    any

@@ -2,6 +2,7 @@ package mcpevents_test
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 
@@ -36,6 +37,32 @@ func TestASchemaThatLeadsBackToItselfIsRefused(t *testing.T) {
 	for _, schema := range fine {
 		if _, err := mcpevents.NewCatalog(mcpevents.EventType{Name: "x", PayloadSchema: json.RawMessage(schema)}); err != nil {
 			t.Errorf("%s: %v", schema, err)
+		}
+	}
+}
+
+func TestAPayloadErrorNamesTheValueThatDoesNotFit(t *testing.T) {
+	t.Parallel()
+	c, err := mcpevents.NewCatalog(mcpevents.EventType{Name: "x", PayloadSchema: json.RawMessage(`{"type":"object","required":["a"],"additionalProperties":false,
+		"properties":{"a":{"type":"object","properties":{"b":{"type":"integer"},"p/q":{"enum":["x"]}}},"l":{"type":"array","items":{"type":"object","properties":{"n":{"maxLength":2}}}}}}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for data, want := range map[string]string{
+		`{"a":{"b":7}}`:                 "fits",
+		`{}`:                            "",
+		`[]`:                            "",
+		`{"a":1,"a":2}`:                 "",
+		`{"a":{},"z":1}`:                "",
+		`{"a":7}`:                       "/a",
+		`{"a":{"b":"validating /x: "}}`: "/a/b",
+		`{"a":{"p/q":1}}`:               "/a/p~1q",
+		`{"a":{},"l":[{},{"n":"abc"}]}`: "/l",
+	} {
+		err := c.Lookup("x").Check(json.RawMessage(data))
+		var wrong *mcpevents.PayloadError
+		if errors.As(err, &wrong) != (want != "fits") || (wrong != nil && (wrong.Pointer != want || strings.HasPrefix(wrong.Err.Error(), "validating"))) {
+			t.Errorf("%s: %v, want it at %q", data, err, want)
 		}
 	}
 }
