@@ -26,7 +26,14 @@ var StatementsForTest = map[string]string{
 	"forgetAudit": forgetAudit, "createConsent": createConsent, "saveConsent": saveConsent, "getConsent": getConsent,
 	"findConsent": findConsent, "findUserCode": findUserCode, "listConsents": listConsents,
 	"pendingConsents": pendingConsents, "overdueConsents": overdueConsents, "forgetConsents": forgetConsents,
-	"uncollectedConsents": uncollectedConsents,
+	"uncollectedConsents": uncollectedConsents, "createWorkspace": createWorkspace, "getWorkspace": getWorkspace,
+	"findWorkspace": findWorkspace, "setCatalog": setCatalog, "addMember": addMember, "isMember": isMember,
+	"listMembers": listMembers, "listMemberships": listMemberships, "choosePrimary": choosePrimary,
+	"removeMember": removeMember, "createWorkspaceKey": createWorkspaceKey, "getWorkspaceKey": getWorkspaceKey,
+	"listWorkspaceKeys": listWorkspaceKeys, "revokeWorkspaceKey": revokeWorkspaceKey,
+	"touchWorkspaceKey": touchWorkspaceKey, "lockWorkspace": lockWorkspace, "knownEntries": knownEntries,
+	"addNames": addNames, "advanceWorkspace": advanceWorkspace, "getEntry": getEntry, "listEntries": listEntries,
+	"listByName": listByName, "listBySubject": listBySubject, "newestEntry": newestEntry, "forgetEntries": forgetEntries,
 }
 
 // MigrationsForTest counts the migrations: numbers may be left out.

@@ -74,6 +74,21 @@ TABLE devices (
     stream text COLLATE "C" NOT NULL,
     owner boolean NOT NULL
 );
+TABLE entries (
+    workspace bytea NOT NULL,
+    sequence bigint NOT NULL,
+    at bigint NOT NULL,
+    recorded_at bigint NOT NULL,
+    id bytea NOT NULL,
+    print bytea NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    subject text COLLATE "C" NOT NULL,
+    data bytea NOT NULL
+);
+TABLE entry_names (
+    workspace bytea NOT NULL,
+    name text COLLATE "C" NOT NULL
+);
 TABLE gates (
     name text COLLATE "C" NOT NULL
 );
@@ -118,6 +133,13 @@ TABLE marks (
     at bigint NOT NULL,
     kind text COLLATE "C" NOT NULL,
     subject text COLLATE "C" NOT NULL
+);
+TABLE members (
+    workspace bytea NOT NULL,
+    person bytea NOT NULL,
+    place bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+    joined_at bigint NOT NULL,
+    chosen boolean NOT NULL
 );
 TABLE notifications (
     id bytea NOT NULL,
@@ -168,6 +190,29 @@ TABLE usage (
     audio_uploads bigint NOT NULL DEFAULT 0,
     audio_bytes bigint NOT NULL DEFAULT 0
 ) WITH (fillfactor=50);
+TABLE workspace_heads (
+    workspace bytea NOT NULL,
+    newest bigint NOT NULL
+) WITH (fillfactor=50);
+TABLE workspace_keys (
+    workspace bytea NOT NULL,
+    id bytea NOT NULL,
+    place bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+    created_at bigint NOT NULL,
+    last_used_at bigint,
+    revoked_at bigint,
+    hash bytea NOT NULL,
+    name text COLLATE "C" NOT NULL
+);
+TABLE workspaces (
+    id bytea NOT NULL,
+    place bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+    created_at bigint NOT NULL,
+    revision bigint NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    mode text COLLATE "C" NOT NULL,
+    catalog bytea NOT NULL
+);
 
 CONSTRAINT access_tokens_created_at_check ON access_tokens CHECK ((created_at >= 0));
 CONSTRAINT access_tokens_hash_check ON access_tokens CHECK ((octet_length(hash) = 32));
@@ -205,6 +250,13 @@ CONSTRAINT devices_last_seen_at_check ON devices CHECK ((last_seen_at >= 0));
 CONSTRAINT devices_mailbox_fkey ON devices FOREIGN KEY (mailbox) REFERENCES mailboxes(id) ON DELETE CASCADE;
 CONSTRAINT devices_pkey ON devices PRIMARY KEY (mailbox, id);
 CONSTRAINT devices_token_hash_check ON devices CHECK ((octet_length(token_hash) = 32));
+CONSTRAINT entries_id_check ON entries CHECK ((octet_length(id) = 16));
+CONSTRAINT entries_pkey ON entries PRIMARY KEY (workspace, sequence);
+CONSTRAINT entries_print_check ON entries CHECK ((octet_length(print) = 32));
+CONSTRAINT entries_recorded_at_check ON entries CHECK ((recorded_at >= 0));
+CONSTRAINT entries_sequence_check ON entries CHECK ((sequence > 0));
+CONSTRAINT entry_names_pkey ON entry_names PRIMARY KEY (workspace, name);
+CONSTRAINT entry_names_workspace_fkey ON entry_names FOREIGN KEY (workspace) REFERENCES workspaces(id);
 CONSTRAINT gates_pkey ON gates PRIMARY KEY (name);
 CONSTRAINT grants_consent_check ON grants CHECK ((octet_length(consent) = 36));
 CONSTRAINT grants_created_at_check ON grants CHECK ((created_at >= 0));
@@ -227,6 +279,10 @@ CONSTRAINT mailboxes_pkey ON mailboxes PRIMARY KEY (id);
 CONSTRAINT mailboxes_quiet_until_check ON mailboxes CHECK ((char_length(quiet_until) <= 40));
 CONSTRAINT marks_at_check ON marks CHECK ((at >= 0));
 CONSTRAINT marks_pkey ON marks PRIMARY KEY (id);
+CONSTRAINT members_joined_at_check ON members CHECK ((joined_at >= 0));
+CONSTRAINT members_person_fkey ON members FOREIGN KEY (person) REFERENCES people(id) ON DELETE CASCADE;
+CONSTRAINT members_pkey ON members PRIMARY KEY (workspace, person);
+CONSTRAINT members_workspace_fkey ON members FOREIGN KEY (workspace) REFERENCES workspaces(id);
 CONSTRAINT notifications_acked_at_check ON notifications CHECK ((acked_at >= 0));
 CONSTRAINT notifications_check ON notifications CHECK ((suppressed = (scope <> ''::text)));
 CONSTRAINT notifications_clip_bytes_check ON notifications CHECK ((clip_bytes >= 0));
@@ -262,6 +318,23 @@ CONSTRAINT usage_pkey ON usage PRIMARY KEY (mailbox, day);
 CONSTRAINT usage_poll_seconds_check ON usage CHECK ((poll_seconds >= 0));
 CONSTRAINT usage_requests_check ON usage CHECK ((requests >= 0));
 CONSTRAINT usage_ws_messages_check ON usage CHECK ((ws_messages >= 0));
+CONSTRAINT workspace_heads_newest_check ON workspace_heads CHECK ((newest >= 0));
+CONSTRAINT workspace_heads_pkey ON workspace_heads PRIMARY KEY (workspace);
+CONSTRAINT workspace_heads_workspace_fkey ON workspace_heads FOREIGN KEY (workspace) REFERENCES workspaces(id);
+CONSTRAINT workspace_keys_created_at_check ON workspace_keys CHECK ((created_at >= 0));
+CONSTRAINT workspace_keys_hash_check ON workspace_keys CHECK ((octet_length(hash) = 32));
+CONSTRAINT workspace_keys_id_check ON workspace_keys CHECK ((octet_length(id) = 4));
+CONSTRAINT workspace_keys_last_used_at_check ON workspace_keys CHECK ((last_used_at >= 0));
+CONSTRAINT workspace_keys_pkey ON workspace_keys PRIMARY KEY (workspace, id);
+CONSTRAINT workspace_keys_revoked_at_check ON workspace_keys CHECK ((revoked_at >= 0));
+CONSTRAINT workspace_keys_workspace_fkey ON workspace_keys FOREIGN KEY (workspace) REFERENCES workspaces(id);
+CONSTRAINT workspaces_created_at_check ON workspaces CHECK ((created_at >= 0));
+CONSTRAINT workspaces_id_check ON workspaces CHECK ((octet_length(id) = 12));
+CONSTRAINT workspaces_mode_check ON workspaces CHECK ((mode = ANY (ARRAY['live'::text, 'test'::text])));
+CONSTRAINT workspaces_name ON workspaces UNIQUE (name);
+CONSTRAINT workspaces_name_check ON workspaces CHECK ((name ~ '^[a-z0-9-]{1,32}$'::text));
+CONSTRAINT workspaces_pkey ON workspaces PRIMARY KEY (id);
+CONSTRAINT workspaces_revision_check ON workspaces CHECK ((revision > 0));
 
 CREATE INDEX access_tokens_grant ON public.access_tokens USING btree (mailbox, key, place);
 CREATE UNIQUE INDEX access_tokens_pkey ON public.access_tokens USING btree (hash);
@@ -280,6 +353,12 @@ CREATE INDEX consents_uncollected ON public.consents USING btree (decided_at) WH
 CREATE UNIQUE INDEX consents_user_code ON public.consents USING btree (user_code) WHERE ((status = 'pending'::text) AND (user_code <> ''::text));
 CREATE UNIQUE INDEX counters_pkey ON public.counters USING btree (mailbox);
 CREATE UNIQUE INDEX devices_pkey ON public.devices USING btree (mailbox, id);
+CREATE INDEX entries_age ON public.entries USING btree (recorded_at);
+CREATE UNIQUE INDEX entries_id ON public.entries USING btree (workspace, id);
+CREATE INDEX entries_name ON public.entries USING btree (workspace, name, sequence);
+CREATE UNIQUE INDEX entries_pkey ON public.entries USING btree (workspace, sequence);
+CREATE INDEX entries_subject ON public.entries USING btree (workspace, subject, name, sequence);
+CREATE UNIQUE INDEX entry_names_pkey ON public.entry_names USING btree (workspace, name);
 CREATE UNIQUE INDEX gates_pkey ON public.gates USING btree (name);
 CREATE INDEX grants_client ON public.grants USING btree (client);
 CREATE UNIQUE INDEX grants_pkey ON public.grants USING btree (mailbox, key);
@@ -293,6 +372,8 @@ CREATE INDEX marks_at ON public.marks USING btree (at);
 CREATE INDEX marks_kind ON public.marks USING btree (kind, at);
 CREATE UNIQUE INDEX marks_pkey ON public.marks USING btree (id);
 CREATE INDEX marks_subject ON public.marks USING btree (kind, subject, at);
+CREATE INDEX members_person ON public.members USING btree (person, place);
+CREATE UNIQUE INDEX members_pkey ON public.members USING btree (workspace, person);
 CREATE UNIQUE INDEX notifications_agent_id ON public.notifications USING btree (mailbox, key, agent_id) WHERE (agent_id <> ''::text);
 CREATE INDEX notifications_created ON public.notifications USING btree (created_at);
 CREATE UNIQUE INDEX notifications_pkey ON public.notifications USING btree (id);
@@ -307,4 +388,9 @@ CREATE UNIQUE INDEX people_name ON public.people USING btree (name);
 CREATE UNIQUE INDEX people_pkey ON public.people USING btree (id);
 CREATE INDEX usage_day ON public.usage USING btree (day);
 CREATE UNIQUE INDEX usage_pkey ON public.usage USING btree (mailbox, day);
+CREATE UNIQUE INDEX workspace_heads_pkey ON public.workspace_heads USING btree (workspace);
+CREATE UNIQUE INDEX workspace_keys_name ON public.workspace_keys USING btree (workspace, name) WHERE (revoked_at IS NULL);
+CREATE UNIQUE INDEX workspace_keys_pkey ON public.workspace_keys USING btree (workspace, id);
+CREATE UNIQUE INDEX workspaces_name ON public.workspaces USING btree (name);
+CREATE UNIQUE INDEX workspaces_pkey ON public.workspaces USING btree (id);
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/herald-relay/herald/internal/ledger"
 	"github.com/herald-relay/herald/internal/relay"
 	"github.com/herald-relay/herald/internal/sqlite/native"
 	"github.com/herald-relay/herald/internal/store"
@@ -15,6 +16,7 @@ import (
 var scans = map[string]string{
 	"SCAN pair_codes":                        "sixty codes at most",
 	"SCAN people":                            "there are few people",
+	"ORDER BY w.created_at, w.n":             "there are few workspaces",
 	"coalesce(m.last_seen_at, m.created_at)": "asked once a day",
 	"FROM notifications ORDER BY n LIMIT":    "reads the first rows only",
 	"SELECT created_at FROM notifications":   "reads the first entry of an index",
@@ -99,6 +101,7 @@ func (h home) everything(t *testing.T) {
 		_, _ = tx.Marks().Count("k", "", t0)
 		_, err := tx.Marks().Count("k", "s", t0)
 		h.oauthReads(tx)
+		ledgerReads(tx)
 		return err
 	}
 	writes := func(tx store.Tx) error {
@@ -130,6 +133,7 @@ func (h home) everything(t *testing.T) {
 		_ = tx.Marks().Add("k", "s", t0)
 		_, _ = tx.Marks().Forget(t0, 1)
 		h.oauthWrites(tx, p[0].ID)
+		ledgerWrites(tx, p[0].ID)
 		_ = tx.Keys().Purge(h.box, h.key)
 		return tx.People().Delete(p[0].ID)
 	}
@@ -171,4 +175,37 @@ func (h home) oauthWrites(tx store.Tx, person relay.PersonID) {
 	_ = tx.Grants().End(h.box, h.key)
 	_ = tx.Audit().Add(relay.AuditEntry{Person: person, At: t0})
 	_, _ = tx.Audit().Forget(t0, 1)
+}
+
+// ledgerReads and ledgerWrites are everything's part about workspaces.
+func ledgerReads(tx store.Tx) {
+	const w, person = ledger.WorkspaceID("ws_000000000000000000000001"), relay.PersonID("0000000000000001")
+	_, _ = tx.Workspaces().Get(w)
+	_, _ = tx.Workspaces().ByName("a")
+	_, _ = tx.Workspaces().List()
+	_, _ = tx.Members().List(w)
+	_, _ = tx.Members().Of(person)
+	_, _ = tx.WorkspaceKeys().Get(w, "00000001")
+	_, _ = tx.WorkspaceKeys().List(w)
+	_, _ = tx.Entries().Get(w, ledger.EntryIDOf(w, "1"))
+	_, _ = tx.Entries().Newest(w)
+	_, _ = tx.Entries().List(w, store.EntryFilter{Limit: 1})
+	_, _ = tx.Entries().List(w, store.EntryFilter{Names: []string{"a"}, Limit: 1})
+	_, _ = tx.Entries().List(w, store.EntryFilter{Subject: "a/1", Limit: 1})
+}
+
+func ledgerWrites(tx store.Tx, person relay.PersonID) {
+	w := ledger.Workspace{ID: "ws_000000000000000000000001", Name: "a", Mode: ledger.Live, CreatedAt: t0, Catalog: []byte("{}")}
+	e := ledger.Entry{ID: ledger.EntryIDOf(w.ID, "1"), Name: "a", Subject: "a/1", Timestamp: t0, Recorded: t0, Data: []byte("{}")}
+	_ = tx.Workspaces().Create(w)
+	_, _ = tx.Workspaces().SetCatalog(w.ID, w.Catalog, 1)
+	_ = tx.Members().Add(ledger.Member{Workspace: w.ID, Person: person, JoinedAt: t0})
+	_ = tx.Members().SetPrimary(w.ID, person)
+	_ = tx.WorkspaceKeys().Create(ledger.Key{ID: "00000001", Workspace: w.ID, Name: "a", CreatedAt: t0})
+	_ = tx.WorkspaceKeys().Touch(w.ID, "00000001", t0)
+	_ = tx.WorkspaceKeys().Revoke(w.ID, "00000001", t0)
+	_, _ = tx.Entries().Append(w.ID, []ledger.Entry{e, e})
+	ledgerReads(tx)
+	_, _ = tx.Entries().Forget(t0.Add(1), 1)
+	_ = tx.Members().Remove(w.ID, person)
 }

@@ -64,6 +64,10 @@ type Tx interface {
 	Consents() Consents
 	Grants() Grants
 	Audit() Audit
+	Workspaces() Workspaces
+	Members() Members
+	WorkspaceKeys() WorkspaceKeys
+	Entries() Entries
 	// Events is this transaction as package mcpevents needs it, so that a reply and its event are one.
 	Events() driver.Tx
 }
