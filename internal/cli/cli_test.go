@@ -384,3 +384,27 @@ func TestInWords(t *testing.T) {
 		}
 	}
 }
+
+func TestDoctorTakesNoTokenToAnotherRelay(t *testing.T) {
+	alone(t)
+	met := map[string]bool{}
+	relay := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		met[r.Header.Get("Authorization")] = true
+		io.WriteString(w, `{"ok":true,"service":"herald-relay"}`)
+	}))
+	defer relay.Close()
+	path := filepath.Join(t.TempDir(), "profile.json")
+	if err := profile.Save(path, profile.Profile{Relay: "https://relay.example", DeviceID: "d", Token: "hrd_mine"}); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("HERALD_KEY", "hrk_mine")
+	run(t, "doctor", relay.URL, "--profile", path)
+	if met["Bearer hrd_mine"] || met["Bearer hrk_mine"] || len(met) == 0 {
+		t.Errorf("another relay met %v", met)
+	}
+	t.Setenv("HERALD_RELAY", relay.URL+"/")
+	run(t, "doctor", relay.URL, "--profile", path)
+	if met["Bearer hrd_mine"] || !met["Bearer hrk_mine"] {
+		t.Errorf("the relay of HERALD_RELAY met %v", met)
+	}
+}

@@ -232,11 +232,17 @@ func (d *Device) dial(ctx context.Context) (*websocket.Conn, error) {
 	return nil, e
 }
 
-// ProbeStream opens a stream and closes it again. It takes the place of a stream that this device has open.
+// ProbeStream opens a stream, hears its first word and closes it again. It takes the place of a stream that this device has open.
 func (d *Device) ProbeStream(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
 	conn, err := d.dial(ctx)
 	if err != nil {
 		return err
+	}
+	if _, _, err := conn.Read(ctx); err != nil {
+		conn.CloseNow()
+		return fmt.Errorf("the stream opens, but nothing comes over it: %w", err)
 	}
 	return conn.Close(websocket.StatusNormalClosure, "")
 }

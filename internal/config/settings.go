@@ -74,7 +74,8 @@ func elsewhere(key string) bool {
 }
 
 // ClientKeys are the variables of the commands that talk to a relay. Serving ignores them.
-var ClientKeys = []string{"HERALD_RELAY", "HERALD_KEY", "HERALD_KEY_FILE", "HERALD_PROFILE"}
+var ClientKeys = []string{"HERALD_RELAY", "HERALD_KEY", "HERALD_KEY_FILE", "HERALD_PROFILE",
+	"HERALD_LOCAL_API", "HERALD_LOCAL_PORT", "HERALD_LOCAL_TOKEN_FILE"}
 
 // suggest is the hint for an unknown key.
 func suggest(key string) string {

@@ -1,0 +1,114 @@
+package doctor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/herald-relay/herald/internal/testkit"
+	"github.com/herald-relay/herald/mcpevents"
+	"github.com/herald-relay/herald/mcpevents/memdriver"
+)
+
+// house is a real relay with a paired device and an agent, behind a proxy that does nothing wrong.
+type house struct {
+	*testkit.Relay
+	device *testkit.Device
+	agent  *testkit.Agent
+	proxy  http.Handler
+}
+
+func newHouse(t *testing.T) *house {
+	t.Helper()
+	h := &house{Relay: testkit.New(t, testkit.Options{})}
+	h.device = h.Pair("desk")
+	h.agent = h.device.Agent("bot")
+	to, err := url.Parse(h.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := &httputil.ReverseProxy{FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(to)
+		r.Out.Host = r.In.Host
+	}}
+	h.proxy = proxy
+	if h.Do("POST", "/mcp", "", nil).Code() == "not_found" {
+		h.proxy = h.withEndpoint(t, proxy)
+	}
+	return h
+}
+
+// withEndpoint puts an MCP endpoint beside a relay that has none.
+func (h *house) withEndpoint(t *testing.T, relay http.Handler) http.Handler {
+	t.Helper()
+	catalog, err := mcpevents.NewCatalog(mcpevents.EventType{Name: "notification.reply", Description: "The person replied."})
+	if err != nil {
+		t.Fatal(err)
+	}
+	events, err := mcpevents.New(memdriver.New(), []mcpevents.Family{{Name: "replies", Catalog: catalog, Policy: mcpevents.SEP()}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	authenticate := func(r *http.Request) (mcpevents.Caller, error) {
+		token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+		answer, err := h.Try(r.Context(), "GET", "/v1/status", token, nil)
+		if err != nil || answer.Status != http.StatusOK {
+			return mcpevents.Caller{}, errors.New("no")
+		}
+		return mcpevents.Caller{Principal: "p", Value: json.RawMessage(answer.Raw)}, nil
+	}
+	endpoint := mcpevents.NewHandler(events, authenticate, &mcpevents.HandlerOptions{
+		Info: mcpevents.Info{Name: "herald-relay", Version: "1.1.0"},
+		Methods: map[string]mcpevents.Method{
+			"tools/list": func(context.Context, mcpevents.Caller, json.RawMessage) (any, error) {
+				return map[string]any{"tools": []any{map[string]any{"name": "herald_status"}}}, nil
+			},
+			"tools/call": func(_ context.Context, c mcpevents.Caller, _ json.RawMessage) (any, error) {
+				return map[string]any{"content": []any{}, "structuredContent": c.Value}, nil
+			},
+		},
+	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.TrimSuffix(r.URL.Path, "/") != "/mcp" {
+			relay.ServeHTTP(w, r)
+			return
+		}
+		if r.Header.Get("Origin") != "" {
+			w.Header().Set("Access-Control-Allow-Origin", "*")
+			w.Header().Set("Access-Control-Allow-Headers", "authorization, content-type, mcp-protocol-version")
+		}
+		if r.Method == http.MethodOptions {
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
+		if _, err := authenticate(r); err != nil {
+			challenge := `resource_metadata="http://` + r.Host + `/.well-known/oauth-protected-resource"`
+			if r.Header.Get("Authorization") != "" {
+				challenge = `error="invalid_token", ` + challenge
+			}
+			w.Header().Set("WWW-Authenticate", "Bearer "+challenge)
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		endpoint.ServeHTTP(w, r)
+	})
+}
+
+// examine looks at the house through a server in front of it.
+func (h *house) examine(t *testing.T, front *httptest.Server, adjust func(*Target)) *Report {
+	t.Helper()
+	target := Target{Address: front.URL, Public: true, AgentToken: h.agent.Token, DeviceToken: h.device.Token, UserAgent: "herald/test",
+		Transport: &http.Transport{}}
+	if adjust != nil {
+		adjust(&target)
+	}
+	r := &Report{}
+	Outside(t.Context(), r, target)
+	return r
+}
