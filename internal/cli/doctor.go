@@ -16,8 +16,10 @@ import (
 )
 
 type doctorCmd struct {
-	URL   string `arg:"" optional:"" help:"A relay to examine from outside alone; without it this machine is examined too."`
-	Token string `placeholder:"FILE" help:"A file that holds an agent key or access token, - for standard input, to look behind the door. Without it HERALD_KEY_FILE or HERALD_KEY is used for the relay of HERALD_RELAY or the profile, and for no other."`
+	URL            string `arg:"" optional:"" help:"A relay to examine from outside alone; without it this machine is examined too."`
+	Token          string `placeholder:"FILE" help:"A file that holds an agent key or access token, - for standard input, to look behind the door. Without it HERALD_KEY_FILE or HERALD_KEY is used for the relay of HERALD_RELAY or the profile, and for no other."`
+	Callback       string `placeholder:"URL" help:"A public https address that leads to this machine; the relay is asked to call it, which is undone again. Needs a token."`
+	CallbackListen string `placeholder:"ADDR" help:"Where the callback arrives on this machine; 127.0.0.1:8788 by default."`
 	jsonFlag
 	settingFlags
 	profileFlags
@@ -30,18 +32,20 @@ func (*doctorCmd) Help() string {
 
 Without a URL it looks at the configuration, the data directory and the database of a relay on this machine and at this machine's profile, and then from outside at the relay of HERALD_RELAY or the profile.
 
-Each finding is pass, note, warn or fail, with what was seen and what to change. Nothing is changed, and a running herald listen is not disturbed. The exit status is 1 when something failed.
+Each finding is pass, note, warn or fail, with what was seen and what to change. Nothing is changed but with --callback, whose subscription is ended again, and a running herald listen is not disturbed. The exit status is 1 when something failed.
 
 Examples:
   herald doctor
   herald doctor https://relay.example --token agent.key
+  herald doctor https://relay.example --token agent.key --callback https://me.example/hook
   herald doctor --data /var/lib/herald --json`
 }
 
 // Run examines.
 func (c *doctorCmd) Run(ctx context.Context, k *kong.Context, w *World) error {
 	r := &doctor.Report{}
-	target := doctor.Target{Address: c.URL, Public: c.URL != "", Insecure: c.Insecure, UserAgent: "herald/" + telemetry.ReadBuild().Version}
+	target := doctor.Target{Address: c.URL, Public: c.URL != "", Insecure: c.Insecure, UserAgent: "herald/" + telemetry.ReadBuild().Version,
+		Callback: c.Callback, CallbackListen: c.CallbackListen}
 	p, err := c.load()
 	if c.URL == "" {
 		cfg, bad := configuration(k)

@@ -17,6 +17,8 @@ import (
 
 // The two kinds of MCP clients.
 const (
+	replyEvent = "notification.reply"
+
 	sessionRevision   = "2025-06-18"
 	statelessRevision = "2026-07-28"
 	statelessMeta     = `"_meta":{"io.modelcontextprotocol/protocolVersion":"` + statelessRevision + `","io.modelcontextprotocol/clientCapabilities":{"extensions":{"io.modelcontextprotocol/events":{}}}}`
@@ -141,10 +143,14 @@ type rpcAnswer struct {
 		Structured jsontext.Value `json:"structuredContent"`
 		IsError    bool           `json:"isError"`
 		Complete   string         `json:"resultType"`
+		ID         string         `json:"id"` // of a subscription
 	} `json:"result"`
 	Error struct {
 		Code    int    `json:"code"`
 		Message string `json:"message"`
+		Data    struct {
+			Reason string `json:"reason"`
+		} `json:"data"`
 	} `json:"error"`
 }
 
@@ -194,6 +200,7 @@ func (x *outside) agent(ctx context.Context) {
 	x.session(ctx)
 	x.stateless(ctx)
 	x.streaming(ctx)
+	x.webhooks(ctx)
 }
 
 func hasStatusTool(r *rpcAnswer) bool {
@@ -269,7 +276,7 @@ func (x *outside) streaming(ctx context.Context) {
 func (x *outside) firstFrame(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, x.Patience)
 	defer cancel()
-	q := message{method: "events/stream", params: `"name":"notification.reply"`, stateless: true}.asked(nil, x.AgentToken)
+	q := message{method: "events/stream", params: `"name":"` + replyEvent + `"`, stateless: true}.asked(nil, x.AgentToken)
 	req, err := q.request(ctx, x.address, x.UserAgent)
 	if err != nil {
 		return "", err

@@ -11,8 +11,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/herald-relay/herald/internal/config"
 	"github.com/herald-relay/herald/internal/testkit"
 	"github.com/herald-relay/herald/mcpevents"
+	"github.com/herald-relay/herald/mcpevents/eventstest"
 	"github.com/herald-relay/herald/mcpevents/memdriver"
 )
 
@@ -22,11 +24,17 @@ type house struct {
 	device *testkit.Device
 	agent  *testkit.Agent
 	proxy  http.Handler
+	net    *eventstest.Net // where the relay calls out to
+	events *mcpevents.Server
 }
 
-func newHouse(t *testing.T) *house {
+func newHouse(t *testing.T) *house { return newPublicHouse(t, "") }
+
+// newPublicHouse is a house whose relay knows its public address.
+func newPublicHouse(t *testing.T, origin string) *house {
 	t.Helper()
-	h := &house{Relay: testkit.New(t, testkit.Options{})}
+	public := func(c *config.Config) { c.Origin = origin }
+	h := &house{Relay: testkit.New(t, testkit.Options{Config: public}), net: eventstest.NewNet()}
 	h.device = h.Pair("desk")
 	h.agent = h.device.Agent("bot")
 	to, err := url.Parse(h.URL)
@@ -39,29 +47,38 @@ func newHouse(t *testing.T) *house {
 	}}
 	h.proxy = proxy
 	if h.Do("POST", "/mcp", "", nil).Code() == "not_found" {
-		h.proxy = h.withEndpoint(t, proxy)
+		h.standIn(t)
 	}
 	return h
 }
 
-// withEndpoint puts an MCP endpoint beside a relay that has none.
+// standIn puts an endpoint in the place of the relay's, or where it has none, that calls out to the net of the house.
+func (h *house) standIn(t *testing.T) {
+	t.Helper()
+	if h.events == nil {
+		h.proxy = h.withEndpoint(t, h.proxy)
+	}
+}
+
+// withEndpoint puts an MCP endpoint beside a relay.
 func (h *house) withEndpoint(t *testing.T, relay http.Handler) http.Handler {
 	t.Helper()
 	catalog, err := mcpevents.NewCatalog(mcpevents.EventType{Name: "notification.reply", Description: "The person replied."})
 	if err != nil {
 		t.Fatal(err)
 	}
-	events, err := mcpevents.New(memdriver.New(), []mcpevents.Family{{Name: "replies", Catalog: catalog, Policy: mcpevents.SEP()}}, nil)
+	events, err := mcpevents.New(memdriver.New(), []mcpevents.Family{{Name: "replies", Catalog: catalog, Policy: mcpevents.Relay()}}, &mcpevents.Options{Egress: h.net})
 	if err != nil {
 		t.Fatal(err)
 	}
+	h.events = events
 	authenticate := func(r *http.Request) (mcpevents.Caller, error) {
 		token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
 		answer, err := h.Try(r.Context(), "GET", "/v1/status", token, nil)
 		if err != nil || answer.Status != http.StatusOK {
 			return mcpevents.Caller{}, errors.New("no")
 		}
-		return mcpevents.Caller{Principal: "p", Value: json.RawMessage(answer.Raw)}, nil
+		return mcpevents.Caller{Principal: "p", Ledger: "l", Value: json.RawMessage(answer.Raw)}, nil
 	}
 	endpoint := mcpevents.NewHandler(events, authenticate, &mcpevents.HandlerOptions{
 		Info: mcpevents.Info{Name: "herald-relay", Version: "1.1.0"},
@@ -88,7 +105,7 @@ func (h *house) withEndpoint(t *testing.T, relay http.Handler) http.Handler {
 			return
 		}
 		if _, err := authenticate(r); err != nil {
-			challenge := `resource_metadata="http://` + r.Host + `/.well-known/oauth-protected-resource"`
+			challenge := `resource_metadata="` + scheme(r) + r.Host + `/.well-known/oauth-protected-resource"`
 			if r.Header.Get("Authorization") != "" {
 				challenge = `error="invalid_token", ` + challenge
 			}
@@ -98,6 +115,13 @@ func (h *house) withEndpoint(t *testing.T, relay http.Handler) http.Handler {
 		}
 		endpoint.ServeHTTP(w, r)
 	})
+}
+
+func scheme(r *http.Request) string {
+	if r.TLS != nil {
+		return "https://"
+	}
+	return "http://"
 }
 
 // examine looks at the house through a server in front of it.

@@ -23,11 +23,16 @@ type Target struct {
 	AgentToken, DeviceToken string
 	Insecure                bool // plain http to other machines
 	UserAgent               string
+	// Callback is an address by which the relay can call this machine, "" for none. It is received at CallbackListen; ""
+	// means the callback's own address where that is this machine's, else the constant of that name.
+	Callback, CallbackListen string
 
 	// Transport carries the questions; nil means one of its own. It is changed, and belongs to the examination.
 	Transport *http.Transport
 	// Patience is how long the first bytes of a stream may take; 0 means ten seconds.
 	Patience time.Duration
+
+	opened func(address string) // told where a callback is received; for tests
 }
 
 // outside is one examination.
