@@ -133,7 +133,8 @@ func (a *answer) serve(h http.Handler, req *http.Request) {
 		if p != nil && p != http.ErrAbortHandler {
 			panic(p)
 		}
-		if a.broken = p != nil && a.status == 0; a.broken {
+		if p != nil && a.status == 0 { // else the client reads broken already
+			a.broken = true
 			close(a.begun)
 		}
 		if p != nil {
