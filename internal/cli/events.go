@@ -23,7 +23,11 @@ import (
 
 // eventsCmd holds the tools for MCP Events. None of them needs a relay.
 type eventsCmd struct {
-	List eventsListCmd `cmd:"" help:"List the event types of a server."`
+	List        eventsListCmd        `cmd:"" help:"List the event types of a server."`
+	Tail        eventsTailCmd        `cmd:"" help:"Follow events of one type and print them."`
+	Subscribe   eventsSubscribeCmd   `cmd:"" help:"Have events of one type sent to an address, or go on having it."`
+	Unsubscribe eventsUnsubscribeCmd `cmd:"" help:"End what herald events subscribe began."`
+	Receive     eventsReceiveCmd     `cmd:"" help:"Receive deliveries on this machine, answer them as a script says, and show them."`
 }
 
 // endpointFlags say which server is meant and who asks it.

@@ -21,6 +21,8 @@ type Step struct {
 	Body string
 	// After waits before answering. A sender that gives up earlier is not answered.
 	After time.Duration
+	// Drip waits before each byte of Body; the status goes out at once.
+	Drip time.Duration
 	// Hang reads the request and never answers.
 	Hang bool
 	// Abort breaks the connection.
@@ -155,25 +157,46 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	q, challenge := r.read(req, body)
-	step := r.next(q, challenge)
-	if step.Abort {
+	r.next(q, challenge).Answer(w, req)
+}
+
+// Answer answers a request, whose body was read, as the step says.
+func (s Step) Answer(w http.ResponseWriter, req *http.Request) {
+	if s.Abort {
 		panic(http.ErrAbortHandler)
 	}
-	if step.Hang {
+	if s.Hang {
 		<-req.Context().Done()
 		return
 	}
-	if !pause(req, step.After) {
+	if !pause(req, s.After) {
 		return
 	}
-	for name, value := range step.Header {
+	for name, value := range s.Header {
 		w.Header().Set(name, value)
 	}
-	if step.Status == 0 {
-		step.Status = http.StatusNoContent
+	if s.Status == 0 {
+		s.Status = http.StatusNoContent
 	}
-	w.WriteHeader(step.Status)
-	_, _ = io.WriteString(w, step.Body) // whoever left does not want it
+	w.WriteHeader(s.Status)
+	if s.Drip == 0 {
+		_, _ = io.WriteString(w, s.Body) // whoever left does not want it
+		return
+	}
+	s.drip(w, req)
+}
+
+// drip writes the body a byte at a time, until the sender leaves.
+func (s Step) drip(w http.ResponseWriter, req *http.Request) {
+	control := http.NewResponseController(w)
+	for i := range len(s.Body) {
+		if control.Flush() != nil || !pause(req, s.Drip) {
+			return
+		}
+		if _, err := io.WriteString(w, s.Body[i:i+1]); err != nil {
+			return
+		}
+	}
 }
 
 func pause(req *http.Request, d time.Duration) bool {

@@ -14,6 +14,7 @@ import (
 const (
 	firstRetry   = time.Second
 	longestRetry = 5 * time.Minute
+	steady       = 30 * time.Second // how long a round must last for the next wait to be short again
 	withoutEnd   = time.Hour // between refreshes of a subscription that has no end
 )
 
@@ -30,21 +31,26 @@ func (s *Subscriber) keep(ctx context.Context, e *entry) {
 			return
 		}
 		if final(err) {
+			s.lost(e, err, 0)
 			s.stop(context.WithoutCancel(ctx), e, reasonOf(err))
 			return
 		}
-		if time.Since(began) > longestRetry {
-			retry = firstRetry // it worked for a while
+		if time.Since(began) > steady {
+			retry = firstRetry // it worked for a while: perhaps something on the way ends long streams
 		}
 		wait := jitter(retry)
 		s.log.Info("subscription begins again", "subscription", e.want.Key, "event_type", e.want.Name, "in", wait, "err", err)
-		if s.opts.Lost != nil {
-			s.opts.Lost(e.want.Key, err, wait)
-		}
+		s.lost(e, err, wait)
 		if pause(ctx, e, wait) != nil {
 			return
 		}
 		retry = min(2*retry, longestRetry)
+	}
+}
+
+func (s *Subscriber) lost(e *entry, err error, again time.Duration) {
+	if s.opts.Lost != nil {
+		s.opts.Lost(e.want.Key, err, again)
 	}
 }
 

@@ -28,7 +28,7 @@ type Options struct {
 	Modes []mcpevents.Mode
 	// Gap is told that events were lost to a subscription; read the state of things by other means. Nil tells nobody.
 	Gap func(key string)
-	// Lost is told that a subscription broke, by what, and when it begins again. Nil tells nobody.
+	// Lost is told that a subscription broke, by what, and in how long it begins again; zero is never. Nil tells nobody.
 	Lost func(key string, err error, again time.Duration)
 	// Stopped is told that a subscription is over for good. Nil tells nobody.
 	Stopped func(r Record)
