@@ -50,17 +50,26 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Setup:               prepare,
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"relay":      startRelay,
-			"relay-stop": stopRelay,
-			"capture":    capture,
-			"until":      until,
-			"bind":       bind,
-			"app":        askApproval,
-			"mcp":        callLocal,
-			"local":      askLocal,
-		},
+		Cmds:                scriptCommands,
 	})
+}
+
+// scriptCommands are what scripts know beside testscript's own.
+var scriptCommands = map[string]func(*testscript.TestScript, bool, []string){
+	"relay":       startRelay,
+	"relay-stop":  stopRelay,
+	"capture":     capture,
+	"until":       until,
+	"bind":        bind,
+	"app":         askApproval,
+	"mcp":         callLocal,
+	"local":       askLocal,
+	"events":      startEvents,
+	"events-stop": stopEvents,
+	"emit":        emit,
+	"aside":       startAside,
+	"aside-end":   endAside,
+	"holds":       holds,
 }
 
 // prepare gives each script a machine of its own: nothing paired, no desktop, no speech.
@@ -85,6 +94,7 @@ func prepare(e *testscript.Env) error {
 	e.Setenv("TZ", "UTC")
 	e.Setenv("NO_COLOR", "1")
 	e.Values[relayKey{}] = &relay{}
+	e.Values[eventsKey{}] = &eventsSide{asides: map[string]*aside{}}
 	return nil
 }
 
@@ -148,7 +158,7 @@ func startRelay(ts *testscript.TestScript, neg bool, args []string) {
 func environ(ts *testscript.TestScript) []string {
 	var env []string
 	for _, name := range []string{"PATH", "HOME", "TMPDIR", "XDG_CONFIG_HOME", "HERALD_DATA", "TZ", "NO_COLOR", "PAIRING_SECRET", "QUEUE_TTL_HOURS",
-		"HERALD_RELAY", "HERALD_KEY_FILE"} {
+		"HERALD_RELAY", "HERALD_KEY_FILE", "HERALD_TOKEN", "HERALD_EVENT_SECRET"} {
 		if v := ts.Getenv(name); v != "" {
 			env = append(env, name+"="+v)
 		}

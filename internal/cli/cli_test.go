@@ -36,7 +36,7 @@ func world(in string) (w *World, out, err *bytes.Buffer) {
 // alone takes what the machine knows of Herald away.
 func alone(t *testing.T) {
 	t.Helper()
-	for _, name := range []string{"HERALD_RELAY", "HERALD_KEY", "HERALD_KEY_FILE", "HERALD_PROFILE", "HERALD_CONFIG", "HERALD_TOKEN", "HERALD_TOKEN_FILE"} {
+	for _, name := range []string{"HERALD_RELAY", "HERALD_KEY", "HERALD_KEY_FILE", "HERALD_PROFILE", "HERALD_CONFIG", "HERALD_TOKEN", "HERALD_TOKEN_FILE", "HERALD_EVENT_SECRET"} {
 		t.Setenv(name, "")
 		os.Unsetenv(name)
 	}

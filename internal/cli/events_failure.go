@@ -67,6 +67,8 @@ func eventsRefusal(e *mcpevents.Error) failure {
 	return f
 }
 
+const echoAdvice = "the receiver must repeat the challenge: has it the same secret? herald events receive --secret-file does it"
+
 var eventsAdvice = map[mcpevents.Meaning]string{
 	mcpevents.Internal:              "the server is in trouble, or answers with a code that neither dialect knows; its log tells more",
 	mcpevents.InvalidParams:         "herald events list shows which arguments the event type takes",
@@ -80,14 +82,19 @@ var eventsAdvice = map[mcpevents.Meaning]string{
 	mcpevents.UnsupportedVersion:    "the server speaks other revisions of MCP only",
 }
 
-// callbackAdvice is for the reasons of CallbackEndpointError, which both dialects have in common.
+// callbackAdvice is for the reasons of CallbackEndpointError: the extension's, and those of the two products that the dialect
+// sketch is spoken by.
 var callbackAdvice = map[string]string{
 	"connection_refused": "nothing answers there from where the server is: start the receiver first, and see that its name and port are public",
 	"timeout":            "the address answers too late: is a firewall dropping the request, or the receiver slow?",
 	"tls_error":          "the address needs a certificate that the server trusts, for that very name",
 	"http_4xx":           "the address answers, but not as a receiver: is the path right?",
 	"http_5xx":           "what answers there is in trouble, or its proxy finds no receiver behind it",
-	"challenge_failed":   "the receiver must repeat the challenge: has it the same secret? herald events receive --secret-file does it",
+	"unreachable":        "nothing answers there in time from where the server is: start the receiver first, and see that its name, port and certificate are public",
+	"bad_status":         "what answers there refuses the challenge: is the path right, and the receiver running?",
+	"url_rejected":       "servers send to public https addresses only, on the default port",
+	"challenge_mismatch": echoAdvice,
+	"challenge_failed":   echoAdvice,
 }
 
 // notAnEndpoint shows an answer that is no message.

@@ -246,4 +246,3 @@ func (c *eventsUnsubscribeCmd) Run(ctx context.Context, w *World) error {
 	w.say("nothing is sent to %s for %s any more", screen.Line(c.To), screen.Line(c.Name))
 	return nil
 }
-

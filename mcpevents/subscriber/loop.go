@@ -19,7 +19,7 @@ const (
 )
 
 // errAgain ends one round of a mode: begin again from the list of event types.
-var errAgain = errors.New("subscriber: begin again")
+var errAgain = errors.New("subscriber: the server ended it for now")
 
 // keep runs one subscription until ctx ends or it is over for good.
 func (s *Subscriber) keep(ctx context.Context, e *entry) {
