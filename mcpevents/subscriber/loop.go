@@ -15,7 +15,7 @@ const (
 	firstRetry   = time.Second
 	longestRetry = 5 * time.Minute
 	steady       = 30 * time.Second // how long a round must last for the next wait to be short again
-	withoutEnd   = time.Hour // between refreshes of a subscription that has no end
+	withoutEnd   = time.Hour        // between refreshes of a subscription that has no end
 )
 
 // errAgain ends one round of a mode: begin again from the list of event types.
