@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,8 +9,11 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
+	"testing"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -88,5 +92,33 @@ func askLocal(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	if answer := res.Status + " " + string(body); !regexp.MustCompile(args[2]).MatchString(answer) {
 		ts.Fatalf("%s %s answered %s", args[0], args[1], answer)
+	}
+}
+
+// TestMCPEndsWithASignal holds the input open, as a client that forgot it would.
+func TestMCPEndsWithASignal(t *testing.T) {
+	cmd := exec.Command(herald, "mcp", "--profile", filepath.Join(t.TempDir(), "none.json"))
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	killed := time.AfterFunc(30*time.Second, func() { _ = cmd.Process.Kill() })
+	if _, err := io.WriteString(in, `{"jsonrpc":"2.0","id":1,"method":"ping"}`+"\n"); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != `{"jsonrpc":"2.0","id":1,"result":{}}`+"\n" {
+		t.Errorf("ping: %q, %v", line, err)
+	}
+	_ = cmd.Process.Signal(syscall.SIGTERM)
+	if err := cmd.Wait(); err != nil || !killed.Stop() {
+		t.Errorf("herald mcp ended with %v", err)
 	}
 }

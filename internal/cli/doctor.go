@@ -62,7 +62,9 @@ func (c *doctorCmd) Run(ctx context.Context, k *kong.Context, w *World) error {
 		return err
 	}
 	if target.Address != "" {
-		doctor.Outside(ctx, r, target)
+		if doctor.Outside(ctx, r, target); ctx.Err() != nil {
+			return ctx.Err()
+		}
 	}
 	if c.URL == "" {
 		speaker := ""

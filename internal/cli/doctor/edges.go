@@ -59,6 +59,11 @@ func (x *outside) discovery(ctx context.Context) {
 			x.called(path+" authorization_servers", strings.Join(m.Servers, " "), x.address)
 		}
 	}
+	for _, path := range elsewhere {
+		if a := x.ask(ctx, question{method: "GET", path: path}); a.status != http.StatusNotFound && (a.status != http.StatusOK || !a.object()) {
+			missing = append(missing, path+" answers "+a.String()+" rather than 404")
+		}
+	}
 	if len(missing) == 0 {
 		x.pass("discovery", "all four documents are where clients look")
 		return
@@ -69,10 +74,13 @@ func (x *outside) discovery(ctx context.Context) {
 	}))
 }
 
+// elsewhere are places where some clients look too. They may be empty, but not shut, and not a page.
+var elsewhere = []string{"/.well-known/oauth-authorization-server/mcp", "/.well-known/openid-configuration/mcp"}
+
 func (x *outside) called(where, got, want string) { x.names = append(x.names, named{where, got, want}) }
 
 // origin judges by which name the relay knows itself. Clients compare it to the address they were given and refuse others.
-func (x *outside) origin() {
+func (x *outside) origin(context.Context) {
 	if len(x.names) == 0 {
 		x.note("origin", "nothing was found that names the relay")
 		return

@@ -35,6 +35,9 @@ type Target struct {
 	opened func(address string) // told where a callback is received; for tests
 }
 
+// examineWithin bounds a whole examination, which takes a second or two where nothing is wrong.
+const examineWithin = 4 * time.Minute
+
 // outside is one examination.
 type outside struct {
 	*Report
@@ -71,24 +74,19 @@ func Outside(ctx context.Context, r *Report, t Target) {
 		return
 	}
 	x.address = x.relay.Address()
+	ctx, cancel := context.WithTimeout(ctx, examineWithin)
+	defer cancel()
 	if !x.reach(ctx) {
 		return
 	}
-	x.certificate()
-	x.plain(ctx)
-	x.clock()
-	x.errorPages(ctx)
-	x.discovery(ctx)
-	x.registration(ctx)
-	x.challenge(ctx)
-	x.slash(ctx)
-	x.cors(ctx)
-	x.origin()
-	x.bodySize(ctx)
-	x.headers(ctx)
-	x.compression(ctx)
-	x.agent(ctx)
-	x.webSocket(ctx)
+	for _, check := range []func(context.Context){x.certificate, x.plain, x.clock, x.errorPages, x.discovery, x.registration, x.challenge,
+		x.slash, x.cors, x.origin, x.bodySize, x.headers, x.compression, x.agent, x.webSocket} {
+		if ctx.Err() != nil {
+			x.note("examination", "it ended before everything was looked at")
+			return
+		}
+		check(ctx)
+	}
 }
 
 // reach asks whether a relay answers at all.
@@ -137,7 +135,6 @@ func badCertificate(err error) (reason, fix string) {
 		unknown x509.UnknownAuthorityError
 		host    x509.HostnameError
 		invalid x509.CertificateInvalidError
-		alert   tls.AlertError
 		record  tls.RecordHeaderError
 	)
 	switch {
@@ -147,9 +144,9 @@ func badCertificate(err error) (reason, fix string) {
 		return err.Error(), "get a certificate for this very name"
 	case errors.As(err, &invalid):
 		return err.Error(), "renew the certificate, and see that the proxy loads the new one"
-	case errors.As(err, &record):
+	case errors.As(err, &record), errors.Is(err, http.ErrSchemeMismatch):
 		return "what answers does not speak TLS", "use http:// for a relay on this machine, or end TLS at the proxy"
-	case errors.As(err, &alert):
+	case strings.Contains(err.Error(), "tls: "): // an alert, which has no type of its own
 		return "the TLS handshake was refused: " + err.Error(), "let the proxy serve this name with TLS 1.2 or newer"
 	}
 	return "", ""
@@ -161,7 +158,7 @@ const (
 	renewNow  = 3
 )
 
-func (x *outside) certificate() {
+func (x *outside) certificate(context.Context) {
 	t := x.health.tls
 	if t == nil || len(t.PeerCertificates) == 0 {
 		if u, err := url.Parse(x.address); err == nil && loopback(u.Hostname()) {
@@ -232,7 +229,7 @@ const (
 	skewHarmful = 4 * time.Minute
 )
 
-func (x *outside) clock() {
+func (x *outside) clock(context.Context) {
 	date, err := http.ParseTime(x.health.header.Get("Date"))
 	if err != nil {
 		x.note("clock", "the relay does not say what time it is")

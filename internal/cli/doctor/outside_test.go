@@ -3,6 +3,7 @@ package doctor
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"io"
@@ -174,6 +175,13 @@ var proxies = []struct {
 		}
 		next.ServeHTTP(w, r)
 	}, "discovery"},
+	{"shows its own page for what it does not know", func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		if strings.HasPrefix(r.URL.Path, "/.well-known/") && !slices.Contains(documents, r.URL.Path) {
+			brokenPage(w, http.StatusOK)
+			return
+		}
+		next.ServeHTTP(w, r)
+	}, "discovery"},
 	{"redirects the slash", func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		if path, found := strings.CutSuffix(r.URL.Path, "/"); found && path != "" {
 			http.Redirect(w, r, path, http.StatusMovedPermanently)
@@ -311,10 +319,42 @@ func TestACertificateThatNobodyKnowsIsSaid(t *testing.T) {
 	}
 }
 
+func TestHandshakesThatFailAreSaid(t *testing.T) {
+	ancient := httptest.NewUnstartedServer(nil)
+	ancient.Config.ErrorLog = log.New(io.Discard, "", 0)
+	ancient.TLS = &tls.Config{MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}
+	ancient.StartTLS()
+	defer ancient.Close()
+	plain := httptest.NewServer(nil)
+	defer plain.Close()
+	for _, address := range []string{ancient.URL, strings.Replace(plain.URL, "http:", "https:", 1)} {
+		r := &Report{}
+		Outside(t.Context(), r, Target{Address: address, Transport: &http.Transport{}})
+		if got := failures(t, r); !slices.Equal(got, []string{"tls"}) {
+			t.Errorf("%s: %s", address, show(r))
+		}
+	}
+}
+
+func TestAnExaminationEndsWithItsContext(t *testing.T) {
+	h := newHouse(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h.proxy.ServeHTTP(w, r)
+		cancel() // once the first question is answered
+	}))
+	defer front.Close()
+	r := &Report{}
+	Outside(ctx, r, Target{Address: front.URL, Transport: &http.Transport{}})
+	if last := r.Findings[len(r.Findings)-1]; len(r.Findings) > 4 || last.Check != "examination" && last.Check != "relay" {
+		t.Errorf("findings:\n%s", show(r))
+	}
+}
+
 func TestCertificatesThatEndSoonAreSaid(t *testing.T) {
 	for days, want := range map[int]State{1: Fail, 5: Warn, 13: Warn, 30: Pass} {
 		x := &outside{Report: &Report{}, health: answer{tls: stateUntil(time.Now().Add(time.Duration(days)*24*time.Hour + time.Hour))}}
-		x.certificate()
+		x.certificate(t.Context())
 		if got := x.Findings[0].State; got != want {
 			t.Errorf("%d days: %s, want %s", days, got, want)
 		}
