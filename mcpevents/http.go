@@ -53,20 +53,26 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "body unreadable or larger than 1 MiB", http.StatusRequestEntityTooLarge)
 		return
 	}
+	h.ServeMessage(w, r, body, caller)
+}
+
+// ServeMessage answers one message that came over HTTP from a caller: it holds the headers of r to the body, and streams
+// where the method does. It is for handlers that serve methods of their own and have read the body already.
+func (e *Endpoint) ServeMessage(w http.ResponseWriter, r *http.Request, body []byte, c Caller) {
 	m, err := readMessage(body)
 	if err == nil {
 		err = checkHeaders(r.Header, &m)
 	}
 	switch {
 	case err != nil:
-		h.write(w, httpStatus(err, true), h.respond(&m, nil, err))
+		e.write(w, httpStatus(err, true), e.respond(&m, nil, err))
 	case m.id == nil:
 		w.WriteHeader(http.StatusAccepted)
 	case m.streams():
-		h.serveStream(w, r, &m, caller)
+		e.serveStream(w, r, &m, c)
 	default:
-		result, err := h.call(r.Context(), &m, caller)
-		h.write(w, httpStatus(err, m.modern()), h.respond(&m, result, err))
+		result, err := e.call(r.Context(), &m, c)
+		e.write(w, httpStatus(err, m.modern()), e.respond(&m, result, err))
 	}
 }
 
@@ -147,7 +153,7 @@ func httpStatus(err error, modern bool) int {
 	return http.StatusOK
 }
 
-func (h *Handler) write(w http.ResponseWriter, status int, r response) {
+func (e *Endpoint) write(w http.ResponseWriter, status int, r response) {
 	w.Header().Set("Content-Type", typeJSON)
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
@@ -155,14 +161,14 @@ func (h *Handler) write(w http.ResponseWriter, status int, r response) {
 }
 
 // serveStream answers with server-sent events, or with plain JSON when the call was refused before anything was sent.
-func (h *Handler) serveStream(w http.ResponseWriter, r *http.Request, m *message, c Caller) {
+func (e *Endpoint) serveStream(w http.ResponseWriter, r *http.Request, m *message, c Caller) {
 	out := &frames{w: w, control: http.NewResponseController(w)}
-	result, err := h.stream(r.Context(), m, c, func(n Notification) error { return out.send(wireJSON(n)) })
+	result, err := e.stream(r.Context(), m, c, func(n Notification) error { return out.send(wireJSON(n)) })
 	switch {
 	case err != nil && !out.begun && r.Context().Err() == nil:
-		h.write(w, httpStatus(err, m.modern()), h.respond(m, nil, err))
+		e.write(w, httpStatus(err, m.modern()), e.respond(m, nil, err))
 	case err == nil && result != nil:
-		_ = out.send(wireJSON(h.respond(m, result, nil))) // a client may have left
+		_ = out.send(wireJSON(e.respond(m, result, nil))) // a client may have left
 	}
 }
 

@@ -72,11 +72,11 @@ func (a *API) admitted(r *http.Request, now time.Time) (credential.Principal, er
 	if err != nil {
 		return p, err
 	}
-	return p, a.charge(r.Context(), p, now)
+	return p, a.Charge(r.Context(), p, now)
 }
 
-// charge counts a request before it tests the budget: the request that reaches the limit is refused already.
-func (a *API) charge(ctx context.Context, p credential.Principal, now time.Time) error {
+// Charge counts a request of a mailbox before it tests the budget: the request that reaches the limit is refused already.
+func (a *API) Charge(ctx context.Context, p credential.Principal, now time.Time) error {
 	a.Meter.Count(p.Mailbox, now, relay.Usage{Requests: 1})
 	used, err := a.Meter.Used(ctx, p.Mailbox, now)
 	if err != nil {
@@ -90,18 +90,23 @@ func (a *API) charge(ctx context.Context, p credential.Principal, now time.Time)
 	return nil
 }
 
+// AllowRead counts a read of a key, or refuses it.
+func (a *API) AllowRead(p credential.Principal, now time.Time) error {
+	if !a.Reads.Allow(string(p.Mailbox)+string(p.Key), now) {
+		return fault.New(fault.Exhausted, "rate_limited",
+			"this key read %d times in the last 10 minutes, its limit; wait for replies with ?wait= instead of asking often", ReadsPerWindow).
+			WithRetry(readsRetryAfter, true)
+	}
+	return nil
+}
+
 // readable is admitted for the routes that the read limit covers.
 func (a *API) readable(r *http.Request, now time.Time) (credential.Principal, error) {
 	p, err := a.admitted(r, now)
 	if err != nil {
 		return p, err
 	}
-	if !a.Reads.Allow(string(p.Mailbox)+string(p.Key), now) {
-		return p, fault.New(fault.Exhausted, "rate_limited",
-			"this key read %d times in the last 10 minutes, its limit; wait for replies with ?wait= instead of asking often", ReadsPerWindow).
-			WithRetry(readsRetryAfter, true)
-	}
-	return p, nil
+	return p, a.AllowRead(p, now)
 }
 
 func (a *API) notify(w http.ResponseWriter, r *http.Request) error {
@@ -121,15 +126,24 @@ func (a *API) notify(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	n, duplicate, err := a.Mailbox.Send(r.Context(), p, in, now)
+	out, err := a.Send(r.Context(), p, in, a.Origins.Of(r), now)
 	if err != nil {
 		return err
 	}
 	status := http.StatusAccepted
-	if duplicate {
+	if out.Duplicate {
 		status = http.StatusOK
 	}
-	return web.WriteJSON(w, status, sent{a.view(a.Origins.Of(r), &n, now), duplicate})
+	return web.WriteJSON(w, status, out)
+}
+
+// Send stores a notification and says what became of it. Links in the answer begin with origin.
+func (a *API) Send(ctx context.Context, p credential.Principal, in payload.Payload, origin string, now time.Time) (Sent, error) {
+	n, duplicate, err := a.Mailbox.Send(ctx, p, in, now)
+	if err != nil {
+		return Sent{}, err
+	}
+	return Sent{a.view(origin, &n, now), duplicate}, nil
 }
 
 func (a *API) receipt(w http.ResponseWriter, r *http.Request) error {
@@ -138,11 +152,20 @@ func (a *API) receipt(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	n, err := a.Mailbox.Receipt(r.Context(), p, r.PathValue("id"), now)
+	out, err := a.Receipt(r.Context(), p, r.PathValue("id"), a.Origins.Of(r), now)
 	if err != nil {
 		return err
 	}
-	return web.WriteJSON(w, http.StatusOK, a.view(a.Origins.Of(r), &n, now))
+	return web.WriteJSON(w, http.StatusOK, out)
+}
+
+// Receipt reads the receipt of a notification by its agent's id.
+func (a *API) Receipt(ctx context.Context, p credential.Principal, id, origin string, now time.Time) (Receipt, error) {
+	n, err := a.Mailbox.Receipt(ctx, p, id, now)
+	if err != nil {
+		return Receipt{}, err
+	}
+	return a.view(origin, &n, now), nil
 }
 
 func (a *API) reply(w http.ResponseWriter, r *http.Request) error {
@@ -151,27 +174,46 @@ func (a *API) reply(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	n, wait, err := a.Mailbox.BeginWait(r.Context(), p, r.PathValue("id"), waitOf(r), now)
-	if err != nil {
-		return err
-	}
-	origin := a.Origins.Of(r)
-	if wait == nil {
-		return web.WriteJSON(w, http.StatusOK, a.answer(origin, &mailbox.Outcome{Notification: n}, now))
-	}
-	return a.await(w, r, wait, origin)
+	return a.Await(w, r, p, r.PathValue("id"), waitOf(r), now, func(w http.ResponseWriter, out Reply, err error) error {
+		if err != nil {
+			return err
+		}
+		return web.WriteJSON(w, http.StatusOK, out)
+	})
 }
 
 // attachedFor is how long a wait holds on to the server's connection; a longer one is detached from it.
 const attachedFor = 2 * time.Second
 
-func (a *API) await(w http.ResponseWriter, r *http.Request, wait *mailbox.Wait, origin string) error {
+// Await answers with the reply to a notification, for which it waits as long as said: see mailbox.Service.BeginWait. answer
+// is called once, perhaps after Await has returned and with another writer; it should hold nothing large, for thousands
+// can be parked.
+func (a *API) Await(w http.ResponseWriter, r *http.Request, p credential.Principal, id string, patience time.Duration, now time.Time,
+	answer func(w http.ResponseWriter, out Reply, err error) error) error {
+	n, wait, err := a.Mailbox.BeginWait(r.Context(), p, id, patience, now)
+	if err != nil {
+		return answer(w, Reply{}, err)
+	}
+	origin := a.Origins.Of(r)
+	if wait == nil {
+		return answer(w, a.answer(origin, &mailbox.Outcome{Notification: n}, now), nil)
+	}
+	return a.park(w, r, wait, func(w http.ResponseWriter, out *mailbox.Outcome, err error) error {
+		if err != nil {
+			return answer(w, Reply{}, err)
+		}
+		return answer(w, a.answer(origin, out, time.Now()), nil)
+	})
+}
+
+func (a *API) park(w http.ResponseWriter, r *http.Request, wait *mailbox.Wait,
+	answer func(w http.ResponseWriter, out *mailbox.Outcome, err error) error) error {
 	out, err := wait.For(r.Context(), attachedFor)
 	if out == nil && err == nil {
 		err = web.Detach(w, r, func(ctx context.Context, w http.ResponseWriter) error {
 			defer wait.End()
 			out, err := wait.For(ctx, mailbox.MaxWait)
-			return a.writeAnswer(w, origin, out, err)
+			return answer(w, out, err)
 		})
 		if err == nil {
 			return nil
@@ -179,14 +221,7 @@ func (a *API) await(w http.ResponseWriter, r *http.Request, wait *mailbox.Wait, 
 		out, err = wait.For(r.Context(), mailbox.MaxWait)
 	}
 	wait.End()
-	return a.writeAnswer(w, origin, out, err)
-}
-
-func (a *API) writeAnswer(w http.ResponseWriter, origin string, out *mailbox.Outcome, err error) error {
-	if err != nil {
-		return err
-	}
-	return web.WriteJSON(w, http.StatusOK, a.answer(origin, out, time.Now()))
+	return answer(w, out, err)
 }
 
 // waitOf reads ?wait= in seconds. Fractions count; junk, negative and missing values are zero.
@@ -227,11 +262,20 @@ func (a *API) status(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	presence, err := a.Mailbox.Presence(r.Context(), p.Mailbox, now)
+	out, err := a.Status(r.Context(), p, now)
 	if err != nil {
 		return err
 	}
-	return web.WriteJSON(w, http.StatusOK, StatusOf(presence))
+	return web.WriteJSON(w, http.StatusOK, out)
+}
+
+// Status tells whether the person can be reached.
+func (a *API) Status(ctx context.Context, p credential.Principal, now time.Time) (Status, error) {
+	presence, err := a.Mailbox.Presence(ctx, p.Mailbox, now)
+	if err != nil {
+		return Status{}, err
+	}
+	return StatusOf(presence), nil
 }
 
 func (a *API) health(w http.ResponseWriter, _ *http.Request) error {

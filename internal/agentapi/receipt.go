@@ -45,8 +45,8 @@ type Receipt struct {
 	SuppressedScope string `json:"suppressedScope,omitempty"`
 }
 
-// sent is the answer of POST /v1/notify.
-type sent struct {
+// Sent is the answer of POST /v1/notify.
+type Sent struct {
 	Receipt   `json:",inline"`
 	Duplicate bool `json:"duplicate"`
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/herald-relay/herald/internal/credential"
 	"github.com/herald-relay/herald/internal/deviceapi"
 	"github.com/herald-relay/herald/internal/lifecycle"
+	"github.com/herald-relay/herald/internal/mcpapi"
 	"github.com/herald-relay/herald/internal/oauthapi"
 	"github.com/herald-relay/herald/internal/store"
 	"github.com/herald-relay/herald/internal/sweep"
@@ -133,6 +134,7 @@ func (a *App) route() {
 		Closed: func(reason string) { a.metrics.StreamClosed(reason) },
 	}
 	agents.Register(a.router)
+	(&mcpapi.API{Auth: auth, Agents: agents, Origins: a.origins, MaxBody: a.cfg.MaxBodyBytes}).Register(a.router)
 	a.devices.Register(a.router)
 	webapp.Register(a.router)
 	(&oauthapi.API{

@@ -24,6 +24,13 @@ type Authenticator struct {
 	Store  store.Store
 }
 
+// Shape refuses what Agent and Device refuse without a look into the store: a header that holds no credential, or one that
+// this relay never signed.
+func (a *Authenticator) Shape(header string) error {
+	_, err := a.token(header)
+	return err
+}
+
 // Agent proves an agent's credential from an Authorization header, in the order of the contract's section 1: shape,
 // signature, kind, secret and revocation, scope. It keeps the key's lastUsedAt fresh to ten minutes.
 func (a *Authenticator) Agent(ctx context.Context, header string, now time.Time) (Principal, error) {

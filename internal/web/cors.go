@@ -2,8 +2,9 @@ package web
 
 import "net/http"
 
-// allowedHeaders are what a web page may send beside what every page may (contract section 8).
-const allowedHeaders = "authorization, content-type, mcp-protocol-version"
+// allowedHeaders are what a web page may send beside what every page may (contract section 8), and what MCP clients of
+// either kind send.
+const allowedHeaders = "authorization, content-type, mcp-protocol-version, mcp-method, mcp-name, mcp-session-id, last-event-id"
 
 // openToAll lets web pages of any origin call the bearer-only routes and read why they were refused: no cookie is ever
 // read there (decisions 17 and 29), and a browser sends none where the answer allows every origin.

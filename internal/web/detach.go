@@ -18,6 +18,9 @@ var ErrAttached = errors.New("web: the request stays attached to its connection"
 // errHungUp is why the context of a detached request ends.
 var errHungUp = errors.New("the client hung up")
 
+// HungUp reports whether err is that of a request whose client is gone: nobody is there to be answered.
+func HungUp(err error) bool { return errors.Is(err, errHungUp) || errors.Is(err, context.Canceled) }
+
 // answerWithin is how long a client may take to accept the answer of a detached request.
 const answerWithin = 10 * time.Second
 

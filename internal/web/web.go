@@ -214,7 +214,7 @@ func (rt *Router) fail(ctx context.Context, w *recorder, err error) int {
 
 func (rt *Router) event(ctx context.Context, pattern string, status int, elapsed time.Duration, err error) {
 	level := slog.LevelDebug
-	if status >= 500 {
+	if status >= 500 || err != nil && status != statusClientGone && Status(err) >= 500 { // perhaps told inside a 200
 		level = slog.LevelError
 	}
 	if !rt.log.Enabled(ctx, level) {
@@ -301,6 +301,11 @@ func WriteError(w http.ResponseWriter, err error) {
 		w.Header().Set("Upgrade", "websocket")
 		w.Header().Set("Connection", "Upgrade")
 	}
-	body := errorBody{Error: f.Code, Message: f.Detail, Fields: f.Fields, RetryAfterSeconds: seconds}
-	_ = WriteJSON(w, statuses[f.Kind], body)
+	_ = WriteJSON(w, statuses[f.Kind], ErrorBody(err))
+}
+
+// ErrorBody is the plain error body of err, to be encoded as JSON.
+func ErrorBody(err error) any {
+	f := fault.From(err)
+	return errorBody{Error: f.Code, Message: f.Detail, Fields: f.Fields, RetryAfterSeconds: int64(f.RetryAfter / time.Second)}
 }

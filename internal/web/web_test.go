@@ -119,7 +119,7 @@ func TestPagesOfAnyOriginMayCall(t *testing.T) {
 		w := call(rt, "OPTIONS", target, "Origin", origin, "Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "authorization")
 		h := w.Header()
 		if w.Code != http.StatusNoContent || w.Body.Len() != 0 || h.Get("Access-Control-Allow-Origin") != "*" || h.Get("Access-Control-Max-Age") != "86400" ||
-			h.Get("Access-Control-Allow-Headers") != "authorization, content-type, mcp-protocol-version" {
+			h.Get("Access-Control-Allow-Headers") != "authorization, content-type, mcp-protocol-version, mcp-method, mcp-name, mcp-session-id, last-event-id" {
 			t.Errorf("preflight of %s: %d %v", target, w.Code, h)
 		}
 		if h.Get("Access-Control-Allow-Credentials") != "" {
