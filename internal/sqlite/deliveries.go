@@ -1,6 +1,8 @@
 package sqlite
 
 import (
+	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,43 +21,20 @@ const deliveryColumns = `s.id, d.sequence, s.ledger, d.state, d.reason, d.cursor
 // deliveryWidth is the number of deliveryColumns.
 const deliveryWidth = 15
 
+// deliveryStates are the states by their numbers in the table.
+var deliveryStates = [...]driver.DeliveryState{driver.Pending, driver.Delivered, driver.Dropped, driver.Held}
+
+func stateOf(n int64) driver.DeliveryState { return deliveryStates[n] }
+
+// stateNumber returns -1, which the table refuses, for what is no state.
+func stateNumber(s driver.DeliveryState) int64 { return int64(slices.Index(deliveryStates[:], s)) }
+
 // scanDelivery reads deliveryColumns from column i on.
 func scanDelivery(s *native.Stmt, i int) driver.Delivery {
 	return driver.Delivery{Subscription: s.ColText(i), Sequence: s.ColInt(i + 1), Ledger: s.ColText(i + 2),
-		State: driver.DeliveryState(s.ColText(i + 3)), Reason: s.ColText(i + 4), Cursor: s.ColInt(i + 5), Tries: int(s.ColInt(i + 6)),
+		State: stateOf(s.ColInt(i + 3)), Reason: s.ColText(i + 4), Cursor: s.ColInt(i + 5), Tries: int(s.ColInt(i + 6)),
 		Attempts: int(s.ColInt(i + 7)), Manual: s.ColBool(i + 8), Queued: s.ColTime(i + 9), Due: s.ColTime(i + 10),
 		Deadline: s.ColTime(i + 11), Settled: s.ColTime(i + 12), Lease: s.ColInt(i + 13), Leased: s.ColBool(i + 14)}
-}
-
-func (t deliveries) Queue(ds []driver.Delivery) error {
-	const upsert = `INSERT INTO deliveries (subscription, sequence, state, reason, cursor, tries, attempts, manual, queued_at, due_at,
-			deadline_at, settled_at, lease, leased)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)
-		ON CONFLICT DO UPDATE SET state = excluded.state, reason = excluded.reason, cursor = excluded.cursor, tries = excluded.tries,
-			manual = excluded.manual, queued_at = excluded.queued_at, due_at = excluded.due_at, deadline_at = excluded.deadline_at,
-			settled_at = excluded.settled_at WHERE state <> 'pending'`
-	for i := range ds {
-		d := &ds[i]
-		lane, err := t.met(d.Subscription)
-		if err != nil {
-			return err
-		}
-		if lane == 0 {
-			return driver.ErrNotFound
-		}
-		n, err := t.change(upsert).Int(lane).Int(d.Sequence).Text(string(d.State)).Text(d.Reason).Int(d.Cursor).Int(int64(d.Tries)).
-			Int(int64(d.Attempts)).Bool(d.Manual).Time(d.Queued).Time(d.Due).Time(d.Deadline).Time(d.Settled).Int(d.Lease).Exec()
-		if err != nil {
-			return t.fail("queue delivery", err)
-		}
-		if n == 0 || d.State != driver.Pending {
-			continue
-		}
-		if err := t.queueLane(lane, d); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // dueLane is a subscription with something to claim.
@@ -68,7 +47,7 @@ type dueLane struct {
 
 // Claim reads a bounded number of due lanes: a host that fills them all beyond its share is left out by its next call.
 func (t deliveries) Claim(p driver.ClaimParams) ([]driver.Lease, error) {
-	const query = `SELECT n, host, strict, parallel FROM subscriptions
+	const query = `SELECT n, host, strict, parallel FROM lanes
 		WHERE due_at IS NOT NULL AND due_at <= ?1 AND (expires_at IS NULL OR expires_at > ?1)
 			AND host NOT IN (SELECT value FROM json_each(?2)) ORDER BY due_at LIMIT ?3`
 	s := t.change(query).Int(p.Now.UnixMilli()).Text(hostList(p.BusyHosts)).Int(int64(2 * p.Limit))
@@ -127,7 +106,7 @@ func (t deliveries) claimable(l dueLane, p driver.ClaimParams, most int) ([]int6
 	number := func(s *native.Stmt) int64 { return s.ColInt(0) }
 	now := p.Now.UnixMilli()
 	if l.strict {
-		const oldest = `SELECT oldest FROM subscriptions WHERE n = ? AND oldest > 0`
+		const oldest = `SELECT oldest FROM lanes WHERE n = ? AND oldest > 0`
 		return list(t.tx, "find oldest delivery", t.prepare(oldest).Int(l.n), number)
 	}
 	most = min(most, p.PerLane)
@@ -145,7 +124,7 @@ func (t deliveries) claimable(l dueLane, p driver.ClaimParams, most int) ([]int6
 	if room <= 0 {
 		return found, nil
 	}
-	const due = `SELECT sequence FROM deliveries WHERE subscription = ? AND state = 'pending' AND leased = 0 AND due_at <= ?
+	const due = `SELECT sequence FROM deliveries INDEXED BY deliveries_due WHERE subscription = ? AND state = 0 AND leased = 0 AND due_at <= ?
 		ORDER BY due_at, sequence LIMIT ?`
 	more, err := list(t.tx, "find due deliveries", t.prepare(due).Int(l.n).Int(now).Int(int64(room)), number)
 	return append(found, more...), err
@@ -203,18 +182,6 @@ func (t deliveries) Settle(ss []driver.Settlement) ([]bool, error) {
 	return held, nil
 }
 
-// met returns a subscription's key, which it looks up once in a transaction; 0 when there is none.
-func (t deliveries) met(id string) (int64, error) {
-	if lane := t.lanes[id]; lane != 0 {
-		return lane, nil
-	}
-	lane, err := t.lane(id)
-	if lane != 0 {
-		t.lanes[id] = lane
-	}
-	return lane, err
-}
-
 // settle changes one delivery, and leaves its lane to the caller.
 func (t deliveries) settle(lane int64, s *driver.Settlement) (bool, error) {
 	due, settled, attempts := s.Due, time.Time{}, int64(0)
@@ -226,8 +193,8 @@ func (t deliveries) settle(lane int64, s *driver.Settlement) (bool, error) {
 	}
 	const update = `UPDATE deliveries SET state = ?1, reason = ?2, due_at = coalesce(?3, due_at), settled_at = ?4, leased = 0,
 			tries = tries + ?5, attempts = attempts + ?5
-		WHERE subscription = ?6 AND sequence = ?7 AND state = 'pending' AND lease = ?8 AND leased = 1`
-	n, err := t.change(update).Text(string(s.State)).Text(s.Reason).Time(due).Time(settled).Int(attempts).
+		WHERE subscription = ?6 AND sequence = ?7 AND state = 0 AND lease = ?8 AND leased = 1`
+	n, err := t.change(update).Int(stateNumber(s.State)).Text(s.Reason).Time(due).Time(settled).Int(attempts).
 		Int(lane).Int(s.Sequence).Int(s.Lease).Exec()
 	if err != nil || n == 0 {
 		return false, t.fail("settle delivery", err)
@@ -247,12 +214,12 @@ func (t deliveries) record(lane, sequence int64, a *driver.Attempt) error {
 }
 
 func (t deliveries) Oldest(subscription string) (int64, error) {
-	const query = `SELECT oldest FROM subscriptions WHERE id = ?`
+	const query = `SELECT oldest FROM subscriptions JOIN lanes USING (n) WHERE id = ?`
 	return t.count("find oldest delivery", t.prepare(query).Text(subscription))
 }
 
 func (t deliveries) CountPending(subscription string) (int, error) {
-	const query = `SELECT pending FROM subscriptions WHERE id = ?`
+	const query = `SELECT pending FROM subscriptions JOIN lanes USING (n) WHERE id = ?`
 	n, err := t.count("count pending deliveries", t.prepare(query).Text(subscription))
 	return int(n), err
 }
@@ -262,9 +229,8 @@ func (t deliveries) Drop(subscription, reason string, at time.Time, limit int) (
 	if err != nil {
 		return 0, err
 	}
-	const update = `UPDATE deliveries SET state = 'dropped', reason = ?1, settled_at = ?2, leased = 0 WHERE subscription = ?3 AND sequence IN
-		(SELECT sequence FROM deliveries WHERE subscription = ?3 AND sequence >= (SELECT oldest FROM subscriptions WHERE n = ?3)
-			AND state = 'pending' ORDER BY sequence LIMIT ?4)`
+	const update = `UPDATE deliveries SET state = 2, reason = ?1, settled_at = ?2, leased = 0 WHERE subscription = ?3 AND sequence IN
+		(SELECT sequence FROM deliveries INDEXED BY deliveries_waiting WHERE subscription = ?3 AND state = 0 ORDER BY sequence LIMIT ?4)`
 	n, err := t.change(update).Text(reason).Int(at.UnixMilli()).Int(lane).Int(int64(limit)).Exec()
 	if err != nil || n == 0 {
 		return 0, t.fail("drop deliveries", err)
@@ -280,7 +246,7 @@ type overdue struct {
 
 func (t deliveries) Overdue(now time.Time, reason string, limit int) (map[string]int, error) {
 	const query = `SELECT d.subscription, d.sequence, s.id FROM deliveries d JOIN subscriptions s ON s.n = d.subscription
-		WHERE d.state = 'pending' AND d.deadline_at IS NOT NULL AND d.deadline_at <= ? AND d.leased = 0 AND s.state <> 'suspended'
+		WHERE d.state = 0 AND d.deadline_at IS NOT NULL AND d.deadline_at <= ? AND d.leased = 0 AND s.state <> 'suspended'
 		ORDER BY d.deadline_at LIMIT ?`
 	found, err := list(t.tx, "find overdue deliveries", t.change(query).Int(now.UnixMilli()).Int(int64(limit)), func(s *native.Stmt) overdue {
 		return overdue{s.ColInt(0), s.ColInt(1), s.ColText(2)}
@@ -288,7 +254,7 @@ func (t deliveries) Overdue(now time.Time, reason string, limit int) (map[string
 	if err != nil {
 		return nil, err
 	}
-	const update = `UPDATE deliveries SET state = 'dropped', reason = ?, settled_at = ? WHERE subscription = ? AND sequence = ?`
+	const update = `UPDATE deliveries SET state = 2, reason = ?, settled_at = ? WHERE subscription = ? AND sequence = ?`
 	dropped := map[string]int{}
 	for _, o := range found {
 		if _, err := t.change(update).Text(reason).Int(now.UnixMilli()).Int(o.lane).Int(o.sequence).Exec(); err != nil {
@@ -310,8 +276,8 @@ func (t deliveries) Postpone(subscription string, by time.Duration, now time.Tim
 	if lane == 0 {
 		return driver.ErrNotFound
 	}
-	const update = `UPDATE deliveries SET deadline_at = deadline_at + ?1, due_at = CASE WHEN leased THEN due_at ELSE min(due_at, ?2) END
-		WHERE subscription = ?3 AND state = 'pending'`
+	const update = `UPDATE deliveries INDEXED BY deliveries_waiting SET deadline_at = deadline_at + ?1, due_at = CASE WHEN leased THEN due_at ELSE min(due_at, ?2) END
+		WHERE subscription = ?3 AND state = 0`
 	if _, err := t.change(update).Int(by.Milliseconds()).Int(now.UnixMilli()).Int(lane).Exec(); err != nil {
 		return t.fail("postpone deliveries", err)
 	}
@@ -319,8 +285,14 @@ func (t deliveries) Postpone(subscription string, by time.Duration, now time.Tim
 }
 
 func (t deliveries) List(subscription string, before int64, limit int) ([]driver.Delivery, error) {
-	const query = `SELECT ` + deliveryColumns + ` FROM subscriptions s JOIN deliveries d ON d.subscription = s.n
-		WHERE s.id = ?1 AND (?2 = 0 OR d.sequence < ?2) ORDER BY d.sequence DESC LIMIT ?3`
+	const query = `SELECT ` + deliveryColumns + ` FROM subscriptions s CROSS JOIN deliveries d INDEXED BY deliveries_waiting ON d.subscription = s.n
+			WHERE s.id = ?1 AND d.sequence < ?2 AND d.state = 0
+		UNION ALL SELECT ` + deliveryColumns + ` FROM subscriptions s CROSS JOIN deliveries d INDEXED BY deliveries_past ON d.subscription = s.n
+			WHERE s.id = ?1 AND d.sequence < ?2 AND d.state <> 0
+		ORDER BY 2 DESC LIMIT ?3`
+	if before == 0 {
+		before = math.MaxInt64
+	}
 	return list(t.tx, "list deliveries", t.prepare(query).Text(subscription).Int(before).Int(int64(limit)),
 		func(s *native.Stmt) driver.Delivery { return scanDelivery(s, 0) })
 }
@@ -337,7 +309,7 @@ func (t deliveries) Attempts(subscription string, sequence int64, limit int) ([]
 }
 
 func (t deliveries) NextDue(now time.Time) (due time.Time, err error) {
-	const query = `SELECT min(due_at) FROM subscriptions WHERE due_at IS NOT NULL AND due_at > ?`
+	const query = `SELECT min(due_at) FROM lanes WHERE due_at IS NOT NULL AND due_at > ?`
 	_, err = t.prepare(query).Int(now.UnixMilli()).Row(func(s *native.Stmt) { due = s.ColTime(0) })
 	return due, t.fail("find next due lane", err)
 }

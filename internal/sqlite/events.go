@@ -151,7 +151,7 @@ func (t events) Get(ledger, id string) (driver.Event, error) {
 
 // Forget takes ledgers with old events, and from the front of each what is old and not needed.
 func (t events) Forget(cutoff time.Time, limit int) (int, error) {
-	const old = `SELECT DISTINCT ledger FROM events WHERE recorded_at < ? LIMIT ?`
+	const old = `SELECT DISTINCT ledger FROM events INDEXED BY events_by_record WHERE recorded_at < ? LIMIT ?`
 	ledgers, err := list(t.tx, "find old events", t.change(old).Int(cutoff.UnixMilli()).Int(int64(limit)),
 		func(s *native.Stmt) int64 { return s.ColInt(0) })
 	total := 0
@@ -169,7 +169,7 @@ func (t events) Forget(cutoff time.Time, limit int) (int, error) {
 func (t events) forgetFront(ledger int64, cutoff time.Time, limit int) (int, error) {
 	const bound = `SELECT min(forgotten + ?2,
 			coalesce((SELECT min(sequence) FROM events WHERE ledger = l.n AND recorded_at >= ?3) - 1, newest),
-			coalesce((SELECT min(oldest) FROM subscriptions s WHERE s.ledger = l.name AND s.pending > 0) - 1, newest))
+			coalesce((SELECT min(oldest) FROM subscriptions s JOIN lanes USING (n) WHERE s.ledger = l.name AND pending > 0) - 1, newest))
 		FROM event_ledgers l WHERE n = ?1`
 	last, err := t.count("bound forgetting", t.prepare(bound).Int(ledger).Int(int64(limit)).Int(cutoff.UnixMilli()))
 	if err != nil {

@@ -35,6 +35,8 @@ type memory struct {
 	undo  []undo
 	// oldest is no later than the creation of any waiting notification, in milliseconds.
 	oldest int64
+	// matched is how many subscriptions the last event concerned; a guess of how many the next one does.
+	matched int
 }
 
 // unknown is the value of oldest before anybody has looked.

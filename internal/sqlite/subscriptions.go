@@ -13,9 +13,6 @@ type subscriptions struct {
 	lanes lanes
 }
 
-// lanes remembers the keys of subscriptions that a transaction met.
-type lanes map[string]int64
-
 const subscriptionColumns = `s.id, s.key, s.family, s.principal, s.ledger, s.name, s.arguments, s.url, s.host, s.label, s.secrets,
 	s.dialect, s.strict, s.parallel, s.state, s.reason, s.start, s.gap, s.created_at, s.refreshed_at, s.expires_at, s.changed_at,
 	s.last_delivery, s.last_error, s.failing_since, s.throttled, s.window, s.tried, s.failed`
@@ -99,6 +96,13 @@ func (t subscriptions) Save(s driver.Subscription) error {
 	if err != nil {
 		return err
 	}
+	const lane = `INSERT INTO lanes (n, host, strict, parallel, active, expires_at) VALUES (?, ?, ?, ?, ?, ?)
+		ON CONFLICT DO UPDATE SET host = excluded.host, strict = excluded.strict, parallel = excluded.parallel, active = excluded.active,
+			expires_at = excluded.expires_at`
+	_, err = t.change(lane).Int(n).Text(s.Host).Bool(s.Strict).Int(int64(s.Parallel)).Bool(s.State == driver.Active).Time(s.Expires).Exec()
+	if err != nil {
+		return t.fail("save lane", err)
+	}
 	return t.settleLane(n, 0)
 }
 
@@ -108,45 +112,6 @@ func (t subscriptions) SetHealth(id string, h driver.Health) error {
 	_, err := t.change(update).Time(h.LastDelivery).Text(h.LastError).Time(h.FailingSince).Time(h.Throttled).Time(h.Window).
 		Int(int64(h.Tried)).Int(int64(h.Failed)).Text(id).Exec()
 	return t.fail("set health", err)
-}
-
-// lane returns a subscription's key; 0 when there is none.
-func (t *tx) lane(id string) (int64, error) {
-	const query = `SELECT n FROM subscriptions WHERE id = ?`
-	return t.count("find lane", t.prepare(query).Text(id))
-}
-
-// settleLane applies the lane rule of package driver, after more deliveries became pending or, negative, stopped being.
-// None that became so may be older than the oldest: that is queueLane's business.
-func (t *tx) settleLane(n int64, more int) error {
-	const update = `UPDATE subscriptions SET pending = pending + ?2,
-			oldest = CASE WHEN pending + ?2 = 0 THEN 0 ELSE (SELECT sequence FROM deliveries
-				WHERE subscription = ?1 AND sequence >= oldest AND state = 'pending' ORDER BY sequence LIMIT 1) END,
-			due_at = CASE
-			WHEN state <> 'active' OR pending + ?2 = 0 THEN NULL
-			WHEN strict THEN (SELECT due_at FROM deliveries
-				WHERE subscription = ?1 AND sequence >= oldest AND state = 'pending' ORDER BY sequence LIMIT 1)
-			WHEN (SELECT count(*) FROM deliveries WHERE subscription = ?1 AND leased = 1) < parallel
-				THEN (SELECT min(due_at) FROM deliveries WHERE subscription = ?1 AND state = 'pending')
-			ELSE (SELECT min(due_at) FROM deliveries WHERE subscription = ?1 AND leased = 1) END
-		WHERE n = ?1`
-	_, err := t.change(update).Int(n).Int(int64(more)).Exec()
-	return t.fail("settle lane", err)
-}
-
-// queueLane applies the lane rule after one delivery was queued, mostly without looking at the others: of a strict lane
-// only an older one matters, of a free one only an earlier one, and that only while no lease limits it.
-func (t *tx) queueLane(n int64, d *driver.Delivery) error {
-	const update = `UPDATE subscriptions SET pending = pending + 1,
-			oldest = CASE WHEN pending = 0 THEN ?2 ELSE min(oldest, ?2) END,
-			due_at = CASE
-			WHEN state <> 'active' THEN NULL
-			WHEN pending = 0 OR strict AND ?2 < oldest THEN ?3
-			WHEN strict OR due_at <= ?3 OR (SELECT count(*) FROM deliveries WHERE subscription = ?1 AND leased = 1) >= parallel THEN due_at
-			ELSE ?3 END
-		WHERE n = ?1`
-	_, err := t.change(update).Int(n).Int(d.Sequence).Time(d.Due).Exec()
-	return t.fail("queue in lane", err)
 }
 
 // The conditions of driver.Filter, as parameters 1 to 6.
@@ -183,15 +148,27 @@ func (t subscriptions) Count(f driver.Filter) (int, error) {
 }
 
 func (t subscriptions) Matching(family, ledger, name, audience string, now time.Time) ([]driver.Candidate, error) {
-	const query = `SELECT ` + subscriptionColumns + `, s.pending, s.oldest, s.n
-		FROM subscriptions s WHERE ledger = ?1 AND name = ?2 AND family = ?3 AND state <> 'ended'
-			AND (expires_at IS NULL OR expires_at > ?4) AND (?5 = '' OR principal = ?5) ORDER BY id`
+	const query = `SELECT ` + subscriptionColumns + `, l.pending, l.oldest, s.n
+		FROM subscriptions s JOIN lanes l ON l.n = s.n WHERE ledger = ?1 AND name = ?2 AND family = ?3 AND state <> 'ended'
+			AND (s.expires_at IS NULL OR s.expires_at > ?4) AND (?5 = '' OR principal = ?5) ORDER BY id`
 	s := t.prepare(query).Text(ledger).Text(name).Text(family).Int(now.UnixMilli()).Text(audience)
-	return list(t.tx, "match subscriptions", s, func(s *native.Stmt) driver.Candidate {
-		c := driver.Candidate{Subscription: scanSubscription(s), Waiting: int(s.ColInt(subscriptionWidth)), Oldest: s.ColInt(subscriptionWidth + 1)}
-		t.lanes[c.ID] = s.ColInt(subscriptionWidth + 2)
-		return c
+	var found []driver.Candidate
+	if t.mem != nil && t.mem.matched > 0 { // room for as many as the last time
+		found = make([]driver.Candidate, 0, t.mem.matched)
+	}
+	err := s.Rows(func(s *native.Stmt) error {
+		found = append(found, driver.Candidate{Subscription: scanSubscription(s), Waiting: int(s.ColInt(subscriptionWidth)),
+			Oldest: s.ColInt(subscriptionWidth + 1)})
+		t.lanes[found[len(found)-1].ID] = s.ColInt(subscriptionWidth + 2)
+		return nil
 	})
+	if err != nil || len(found) == 0 {
+		return nil, t.fail("match subscriptions", err)
+	}
+	if t.mem != nil {
+		t.mem.matched = min(len(found), maxBoxes)
+	}
+	return found, nil
 }
 
 func (t subscriptions) Lapsed(now time.Time, limit int) ([]string, error) {
@@ -207,10 +184,14 @@ func (t subscriptions) Forget(cutoff time.Time, limit int) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	const removeWaiting = `DELETE FROM deliveries INDEXED BY deliveries_waiting WHERE subscription = ? AND state = 0`
+	const removePast = `DELETE FROM deliveries INDEXED BY deliveries_past WHERE subscription = ? AND state <> 0`
 	const remove = `DELETE FROM subscriptions WHERE n = ?`
 	for _, n := range old {
-		if _, err := t.change(remove).Int(n).Exec(); err != nil {
-			return 0, t.fail("forget subscription", err)
+		for _, sql := range []string{removeWaiting, removePast, remove} {
+			if _, err := t.change(sql).Int(n).Exec(); err != nil {
+				return 0, t.fail("forget subscription", err)
+			}
 		}
 	}
 	return len(old), nil

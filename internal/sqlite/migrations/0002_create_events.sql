@@ -60,23 +60,37 @@ CREATE TABLE subscriptions (
 	throttled     INTEGER,
 	window        INTEGER,
 	tried         INTEGER NOT NULL,
-	failed        INTEGER NOT NULL,
-	pending       INTEGER NOT NULL DEFAULT 0 CHECK (pending >= 0), -- equals the number of pending rows in deliveries
-	oldest        INTEGER NOT NULL DEFAULT 0,         -- the lowest sequence of those, 0 when there is none
-	due_at        INTEGER                             -- the lane rule of mcpevents/driver; NULL when there is nothing to do
+	failed        INTEGER NOT NULL
 ) STRICT;
 
 CREATE INDEX subscriptions_by_topic ON subscriptions (ledger, name, family, id);
 CREATE INDEX subscriptions_by_principal ON subscriptions (principal, family, id);
-CREATE INDEX subscriptions_due ON subscriptions (due_at, host) WHERE due_at IS NOT NULL;
 CREATE INDEX subscriptions_lapsing ON subscriptions (expires_at) WHERE state <> 'ended' AND expires_at IS NOT NULL;
 CREATE INDEX subscriptions_over ON subscriptions (changed_at) WHERE state = 'ended';
 CREATE INDEX subscriptions_by_address ON subscriptions (url, principal);
 
+-- What queueing and claiming need of a subscription, in rows so narrow that an event to a thousand of them touches a few
+-- pages. Every subscription has one; the first five columns repeat it.
+CREATE TABLE lanes (
+	n          INTEGER PRIMARY KEY REFERENCES subscriptions (n) ON DELETE CASCADE,
+	host       TEXT NOT NULL,
+	strict     INTEGER NOT NULL,
+	parallel   INTEGER NOT NULL,
+	active     INTEGER NOT NULL,
+	expires_at INTEGER,
+	pending    INTEGER NOT NULL DEFAULT 0 CHECK (pending >= 0), -- equals the number of pending rows in deliveries
+	oldest     INTEGER NOT NULL DEFAULT 0,            -- the lowest sequence of those, 0 when there is none
+	due_at     INTEGER                                -- the lane rule of mcpevents/driver; NULL when there is nothing to do
+) STRICT;
+
+CREATE INDEX lanes_due ON lanes (due_at, host) WHERE due_at IS NOT NULL;
+
+-- In order of their events: those of one event lie side by side and are written together. Their subscription is not
+-- declared as a foreign key, since checking it for each costs as much as the row.
 CREATE TABLE deliveries (
-	subscription INTEGER NOT NULL REFERENCES subscriptions (n) ON DELETE CASCADE,
 	sequence     INTEGER NOT NULL,
-	state        TEXT NOT NULL CHECK (state IN ('pending', 'delivered', 'dropped', 'held')),
+	subscription INTEGER NOT NULL,                    -- subscriptions.n
+	state        INTEGER NOT NULL CHECK (state BETWEEN 0 AND 3), -- 0 pending, 1 delivered, 2 dropped, 3 held
 	reason       TEXT NOT NULL,
 	cursor       INTEGER NOT NULL,
 	tries        INTEGER NOT NULL,
@@ -87,18 +101,21 @@ CREATE TABLE deliveries (
 	deadline_at  INTEGER,
 	settled_at   INTEGER,
 	lease        INTEGER NOT NULL,
-	leased       INTEGER NOT NULL CHECK (leased IN (0, 1) AND (leased = 0 OR state = 'pending')),
-	PRIMARY KEY (subscription, sequence)
+	leased       INTEGER NOT NULL CHECK (leased = 0 OR leased = 1 AND state = 0),
+	PRIMARY KEY (sequence, subscription)
 ) STRICT, WITHOUT ROWID;
 
-CREATE INDEX deliveries_due ON deliveries (subscription, due_at, sequence) WHERE state = 'pending';
+-- Two indexes by subscription, of which the first stays small: so queueing touches few pages however long the history is.
+CREATE INDEX deliveries_waiting ON deliveries (subscription, sequence) WHERE state = 0;
+CREATE INDEX deliveries_past ON deliveries (subscription, sequence) WHERE state <> 0;
+CREATE INDEX deliveries_due ON deliveries (subscription, due_at, sequence) WHERE state = 0;
 CREATE INDEX deliveries_leased ON deliveries (subscription, due_at) WHERE leased = 1;
-CREATE INDEX deliveries_overdue ON deliveries (deadline_at) WHERE state = 'pending' AND deadline_at IS NOT NULL;
+CREATE INDEX deliveries_overdue ON deliveries (deadline_at) WHERE state = 0 AND deadline_at IS NOT NULL;
 CREATE INDEX deliveries_settled ON deliveries (settled_at) WHERE settled_at IS NOT NULL;
 
 CREATE TABLE attempts (
-	subscription INTEGER NOT NULL,
 	sequence     INTEGER NOT NULL,
+	subscription INTEGER NOT NULL,
 	number       INTEGER NOT NULL,
 	started_at   INTEGER,
 	elapsed_ms   INTEGER NOT NULL,
@@ -106,8 +123,8 @@ CREATE TABLE attempts (
 	category     TEXT NOT NULL,
 	verdict      TEXT NOT NULL,
 	manual       INTEGER NOT NULL CHECK (manual IN (0, 1)),
-	PRIMARY KEY (subscription, sequence, number),
-	FOREIGN KEY (subscription, sequence) REFERENCES deliveries (subscription, sequence) ON DELETE CASCADE
+	PRIMARY KEY (sequence, subscription, number),
+	FOREIGN KEY (sequence, subscription) REFERENCES deliveries (sequence, subscription) ON DELETE CASCADE
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE verifications (
