@@ -29,6 +29,7 @@ var suites = []suite{
 	{"idle", benchIdle},
 	{"stored", benchStored},
 	{"polls", benchPolls},
+	{"events", benchEvents},
 }
 
 // scale holds the numbers that -quick makes small.
@@ -40,11 +41,14 @@ type scale struct {
 	stored    int
 	mailboxes int
 	loops     time.Duration
+	// Of the part about events:
+	deliveries int // to a receiver in one round
+	waiting    int // deliveries
 }
 
 var (
-	full  = scale{4 * time.Second, 5, 10_000, 5_000, 1_000_000, 10_000, 15 * time.Second}
-	quick = scale{time.Second, 2, 500, 300, 20_000, 500, 3 * time.Second}
+	full  = scale{4 * time.Second, 5, 10_000, 5_000, 1_000_000, 10_000, 15 * time.Second, 40_000, 1_000_000}
+	quick = scale{time.Second, 2, 500, 300, 20_000, 500, 3 * time.Second, 4_000, 20_000}
 )
 
 func main() {

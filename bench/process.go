@@ -29,8 +29,8 @@ import (
 	"github.com/herald-relay/herald/internal/config"
 )
 
-// serveMode runs this program as the process that a benchmark measures: "serve-relay DIR", "serve-relay-tls DIR" or
-// "serve-floor DIR". It prints its address, frees memory when it gets SIGUSR1 and then prints its goroutines.
+// serveMode runs this program as the process that a benchmark measures: "serve-relay DIR", "serve-relay-tls DIR",
+// "serve-floor DIR", "serve-events DIR" or "serve-receiver DIR". It prints its address, frees memory when it gets SIGUSR1 and then prints its goroutines.
 func serveMode(args []string) bool {
 	if len(args) != 2 || !strings.HasPrefix(args[0], "serve-") {
 		return false
@@ -46,6 +46,10 @@ func serveMode(args []string) bool {
 		err = serveRelay(ctx, args[1], false)
 	case "serve-relay-tls":
 		err = serveRelay(ctx, args[1], true)
+	case "serve-events":
+		err = serveEvents(ctx, args[1])
+	case "serve-receiver":
+		err = serveReceiver(ctx)
 	default:
 		return false
 	}
