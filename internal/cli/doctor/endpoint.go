@@ -199,8 +199,7 @@ func (x *outside) agent(ctx context.Context) {
 	}
 	x.session(ctx)
 	x.stateless(ctx)
-	x.streaming(ctx)
-	x.webhooks(ctx)
+	x.events(ctx)
 }
 
 func hasStatusTool(r *rpcAnswer) bool {
@@ -250,14 +249,26 @@ func (x *outside) stateless(ctx context.Context) {
 	x.pass("mcp without sessions", "it can list and call the tools")
 }
 
-// streaming opens a stream and waits for its first frame, which a proxy that buffers holds back.
-func (x *outside) streaming(ctx context.Context) {
-	if x.failed("http") {
-		x.note("streams", "not looked at, since HTTP/1.0 has none")
+// events looks at what a relay with reply subscriptions does by itself.
+func (x *outside) events(ctx context.Context) {
+	list, wrong := x.call(ctx, message{method: "events/list", stateless: true}, func(*rpcAnswer) bool { return true })
+	at := slices.IndexFunc(list.Result.Events, func(e listed) bool { return e.Name == replyEvent })
+	if wrong != "" || at < 0 {
+		x.note("streams", "this relay has no reply subscriptions")
+		x.note("webhooks", "this relay has no reply subscriptions")
 		return
 	}
-	list, wrong := x.call(ctx, message{method: "events/list", stateless: true}, func(*rpcAnswer) bool { return true })
-	if wrong != "" || len(list.Result.Events) == 0 || !slices.Contains(list.Result.Events[0].Delivery, "push") {
+	x.streaming(ctx, slices.Contains(list.Result.Events[at].Delivery, "push"))
+	x.webhooks(ctx)
+}
+
+// streaming opens a stream and waits for its first frame, which a proxy that buffers holds back.
+func (x *outside) streaming(ctx context.Context, offered bool) {
+	switch {
+	case x.failed("http"):
+		x.note("streams", "not looked at, since HTTP/1.0 has none")
+		return
+	case !offered:
 		x.note("streams", "this relay offers none")
 		return
 	}

@@ -46,10 +46,18 @@ func newPublicHouse(t *testing.T, origin string) *house {
 		r.Out.Host = r.In.Host
 	}}
 	h.proxy = proxy
-	if h.Do("POST", "/mcp", "", nil).Code() == "not_found" {
+	if !h.offersEvents() {
 		h.standIn(t)
 	}
 	return h
+}
+
+// offersEvents reports whether the relay itself has all that the doctor looks at.
+func (h *house) offersEvents() bool {
+	params := json.RawMessage("{" + statelessMeta + "}")
+	list := h.agent.Call("POST", "/mcp", map[string]any{"jsonrpc": "2.0", "id": 1, "method": "events/list", "params": params},
+		"MCP-Protocol-Version", statelessRevision, "Mcp-Method", "events/list")
+	return list.Status == http.StatusOK && list.Body["result"] != nil
 }
 
 // standIn puts an endpoint in the place of the relay's, or where it has none, that calls out to the net of the house.
