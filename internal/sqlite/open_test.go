@@ -312,5 +312,7 @@ func child(role, path string) {
 		fmt.Println("opened", s.Close())
 	case "write":
 		writeUntilKilled(s)
+	case "events":
+		eventsUntilKilled(s)
 	}
 }
