@@ -28,6 +28,7 @@ type eventsCmd struct {
 	Subscribe   eventsSubscribeCmd   `cmd:"" help:"Have events of one type sent to an address, or go on having it."`
 	Unsubscribe eventsUnsubscribeCmd `cmd:"" help:"End what herald events subscribe began."`
 	Receive     eventsReceiveCmd     `cmd:"" help:"Receive deliveries on this machine, answer them as a script says, and show them."`
+	Check       eventsCheckCmd       `cmd:"" help:"Check a server against the rules of MCP Events."`
 }
 
 // endpointFlags say which server is meant and who asks it.
