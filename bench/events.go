@@ -198,7 +198,7 @@ func eventsDeliver(r *report, s scale) error {
 				return err
 			}
 			var ours float64
-			err = inEvents(connections, out, mcpevents.Engine{Workers: connections, PerHost: connections}, func(e *events) error {
+			err = inEvents(connections, out, mcpevents.Engine{}, func(e *events) error {
 				if err := e.emit(count / connections); err != nil {
 					return err
 				}

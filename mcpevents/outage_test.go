@@ -18,7 +18,8 @@ import (
 	"github.com/herald-relay/herald/mcpevents/eventstest"
 )
 
-// TestStoreGoneForThirtySeconds lets every write fail for a while, in both ways, in the middle of deliveries.
+// TestStoreGoneForThirtySeconds lets every write fail for a while, in both ways, in the middle of deliveries. The attempt
+// under way finishes and its outcome is stored once the store is back; none begins meanwhile, and nothing is lost.
 func TestStoreGoneForThirtySeconds(t *testing.T) {
 	for _, how := range []drivertest.Failure{drivertest.NotPersisted, drivertest.Persisted} {
 		t.Run(how.String(), func(t *testing.T) {
@@ -32,10 +33,22 @@ func TestStoreGoneForThirtySeconds(t *testing.T) {
 					w.emit(fmt.Sprint("e", i))
 				}
 				after(5500 * time.Millisecond)
+				begun := len(r.Deliveries())
 				db.FailWhen(func(int) drivertest.Failure { return how })
 				after(30 * time.Second)
+				if n := len(r.Deliveries()); n != begun {
+					t.Errorf("%d attempts began without a store", n-begun)
+				}
 				db.FailWhen(nil)
 				after(5 * time.Minute)
+				if n := len(r.Deliveries()); n != 20 {
+					t.Errorf("%d attempts at 20 events, all of which succeed: an outcome was not kept", n)
+				}
+				for _, d := range w.deliveries(r) {
+					if d.State != driver.Delivered || len(d.Log) != 1 || d.Log[0].Elapsed != time.Second {
+						t.Errorf("delivery %d is %s after the attempts %+v, want one that took its second", d.Sequence, d.State, d.Log)
+					}
+				}
 				var cursors []string
 				for _, d := range r.Deliveries() {
 					if len(cursors) == 0 || cursors[len(cursors)-1] != d.Cursor {
@@ -53,6 +66,16 @@ func TestStoreGoneForThirtySeconds(t *testing.T) {
 			})
 		})
 	}
+}
+
+// deliveries returns the log of the subscription that a receiver serves.
+func (w *world) deliveries(r *eventstest.Receiver) []mcpevents.Logged {
+	w.Helper()
+	log, err := w.srv.Deliveries(w.Context(), r.Deliveries()[0].Subscription, 0, 100)
+	if err != nil || len(log) != 20 {
+		w.Fatalf("%d deliveries, %v", len(log), err)
+	}
+	return log
 }
 
 // crashing is a store whose process dies: from then on nothing is stored and nothing answers.

@@ -66,6 +66,7 @@ func Run(t *testing.T, open Open) {
 	}
 	t.Run("random histories equal memdriver's", func(t *testing.T) { testHistories(t, open) })
 	t.Run("a server survives a fault at every write", func(t *testing.T) { testFaults(t, open) })
+	t.Run("so does what ends and removes", func(t *testing.T) { testHousekeeping(t, open) })
 }
 
 // suite is one test on one store.
