@@ -27,16 +27,6 @@ const (
 // eventData is an event's payload of ordinary size; a whole body is about 300 bytes.
 var eventData = map[string]string{"id": "T-81723", "severity": "P1", "title": "The deployment of api 4.2.1 to production failed: 3 of 12 checks are red"}
 
-// benchEvents measures the events engine on the embedded database.
-func benchEvents(r *report, s scale) error {
-	for _, part := range []func(*report, scale) error{eventsEmit, eventsDeliver, eventsHang, eventsClaim, eventsStreams} {
-		if err := part(r, s); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // events is a server of events in this process, over a store of its own.
 type events struct {
 	*mcpevents.Server

@@ -40,7 +40,7 @@ func serveEvents(ctx context.Context, dir string) error {
 		return err
 	}
 	anybody := func(*http.Request) (mcpevents.Caller, error) { return mcpevents.Caller{}, nil }
-	srv := &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: mcpevents.NewHandler(e.Server, anybody, nil)}
+	srv := &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: mcpevents.NewHandler(e.Server, anybody, &mcpevents.HandlerOptions{Detach: true})}
 	context.AfterFunc(ctx, func() { _ = srv.Close() })
 	ran := make(chan error, 1)
 	go func() { ran <- e.Run(ctx) }()

@@ -4,7 +4,7 @@
 // test is the real one, composed by internal/app, in a process of its own; so is the floor.
 //
 //	go run ./bench                 # every benchmark
-//	go run ./bench notify polls    # some of them
+//	go run ./bench notify events   # some of them; "events/claim" is a single one of a group
 //	go run ./bench -quick          # small numbers, to see that it runs
 package main
 
@@ -23,13 +23,20 @@ type suite struct {
 	run  func(*report, scale) error
 }
 
+// is reports whether name names the suite, or a group of suites that it is in.
+func (s suite) is(name string) bool { return s.name == name || strings.HasPrefix(s.name, name+"/") }
+
 var suites = []suite{
 	{"notify", benchNotify},
 	{"loop", benchLoop},
 	{"idle", benchIdle},
 	{"stored", benchStored},
 	{"polls", benchPolls},
-	{"events", benchEvents},
+	{"events/emit", eventsEmit},
+	{"events/deliver", eventsDeliver},
+	{"events/hang", eventsHang},
+	{"events/claim", eventsClaim},
+	{"events/streams", eventsStreams},
 }
 
 // scale holds the numbers that -quick makes small.
@@ -63,7 +70,7 @@ func main() {
 	}
 	r := &report{}
 	for _, b := range suites {
-		if flag.NArg() > 0 && !slices.Contains(flag.Args(), b.name) {
+		if flag.NArg() > 0 && !slices.ContainsFunc(flag.Args(), b.is) {
 			continue
 		}
 		fmt.Printf("\n%s\n", b.name)

@@ -80,6 +80,7 @@ func (s *Server) Run(ctx context.Context) error {
 	d.run(ctx)
 	s.hub.close()
 	side.Wait()
+	s.hub.wait()
 	return nil
 }
 

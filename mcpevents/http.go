@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -162,21 +163,31 @@ func (e *Endpoint) write(w http.ResponseWriter, status int, r response) {
 
 // serveStream answers with server-sent events, or with plain JSON when the call was refused before anything was sent.
 func (e *Endpoint) serveStream(w http.ResponseWriter, r *http.Request, m *message, c Caller) {
+	if e.opts.Detach && r.ProtoMajor == 1 && r.ProtoMinor == 1 && e.serveDetached(w, r, m, c) {
+		return
+	}
 	out := &frames{w: w, control: http.NewResponseController(w)}
 	result, err := e.stream(r.Context(), m, c, func(n Notification) error { return out.send(wireJSON(n)) })
+	e.endStream(w, r, m, out, streamEnd{result, err})
+}
+
+// endStream answers a stream that is over, unless it was detached.
+func (e *Endpoint) endStream(w http.ResponseWriter, r *http.Request, m *message, out *frames, end streamEnd) {
 	switch {
-	case err != nil && !out.begun && r.Context().Err() == nil:
-		e.write(w, httpStatus(err, m.modern()), e.respond(m, nil, err))
-	case err == nil && result != nil:
-		_ = out.send(wireJSON(e.respond(m, result, nil))) // a client may have left
+	case end.err != nil && !out.begun && r.Context().Err() == nil:
+		e.write(w, httpStatus(end.err, m.modern()), e.respond(m, nil, end.err))
+	case end.err == nil && end.result != nil:
+		_ = out.send(wireJSON(e.respond(m, end.result, nil))) // a client may have left
 	}
 }
 
 // frames writes server-sent events: one data line each, never a comment.
 type frames struct {
-	w       http.ResponseWriter
+	w       http.ResponseWriter // nil once conn was taken
 	control *http.ResponseController
 	begun   bool
+	detach  func(net.Conn) // told of the connection once it was taken; nil to leave it where it is
+	conn    net.Conn       // when it was taken
 }
 
 func (f *frames) send(data []byte) error {
@@ -186,11 +197,20 @@ func (f *frames) send(data []byte) error {
 		head.Set("Content-Type", "text/event-stream")
 		head.Set("Cache-Control", "no-cache, no-transform")
 		head.Set("X-Accel-Buffering", "no")
-		_ = f.control.SetReadDeadline(time.Time{}) // a server without deadlines has none to lift
-		f.w.WriteHeader(http.StatusOK)
+		if err := f.take(head); err != nil {
+			return err
+		}
+		if f.conn == nil {
+			_ = f.control.SetReadDeadline(time.Time{}) // a server without deadlines has none to lift
+			f.w.WriteHeader(http.StatusOK)
+		}
+	}
+	frame := slices.Concat([]byte("data: "), data, []byte("\n\n"))
+	if f.conn != nil {
+		return f.write(chunk(frame))
 	}
 	_ = f.control.SetWriteDeadline(time.Now().Add(writeTimeout)) // likewise
-	if _, err := f.w.Write(slices.Concat([]byte("data: "), data, []byte("\n\n"))); err != nil {
+	if _, err := f.w.Write(frame); err != nil {
 		return err
 	}
 	return f.control.Flush()

@@ -31,11 +31,13 @@ func authenticateTest(r *http.Request) (mcpevents.Caller, error) {
 	return mcpevents.Caller{}, errors.New("no")
 }
 
-func newHTTP(t *testing.T) (*world, *httptest.Server) {
+func newHTTP(t *testing.T) (*world, *httptest.Server) { return newHTTPWith(t, false) }
+
+func newHTTPWith(t *testing.T, detach bool) (*world, *httptest.Server) {
 	t.Helper()
 	w := newWorld(t, newMemory(), mcpevents.SEP(), func(_ *mcpevents.Family, o *mcpevents.Options) { o.ListChanged = true })
 	s := httptest.NewServer(mcpevents.NewHandler(w.srv, authenticateTest, &mcpevents.HandlerOptions{
-		Info: mcpevents.Info{Name: "test", Version: "1"},
+		Info: mcpevents.Info{Name: "test", Version: "1"}, Detach: detach,
 		Methods: map[string]mcpevents.Method{"tools/list": func(context.Context, mcpevents.Caller, json.RawMessage) (any, error) {
 			return map[string]any{"tools": []any{}}, nil
 		}, "tools/call": func(context.Context, mcpevents.Caller, json.RawMessage) (any, error) {
@@ -145,7 +147,13 @@ func post(t *testing.T, url, body string, header map[string]string) (int, string
 }
 
 func TestStreamOverHTTPIsServerSentEvents(t *testing.T) {
-	w, s := newHTTP(t)
+	for _, detach := range []bool{false, true} {
+		t.Run(fmt.Sprint("detach ", detach), func(t *testing.T) { testStreamOverHTTP(t, detach) })
+	}
+}
+
+func testStreamOverHTTP(t *testing.T, detach bool) {
+	w, s := newHTTPWith(t, detach)
 	w.run()
 	resp := request(t, s.URL, `{"jsonrpc":"2.0","id":7,"method":"events/stream","params":{"name":"ticket.opened",`+modernMeta+`}}`,
 		map[string]string{"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "events/stream"})
@@ -177,6 +185,46 @@ func TestStreamOverHTTPIsServerSentEvents(t *testing.T) {
 	if lines.Scan() && lines.Text() != "" {
 		t.Errorf("after the result: %q", lines.Text())
 	}
+}
+
+// TestADetachedStreamIsRefusedAsAnyOther wants what is refused before a stream begins as plain JSON.
+func TestADetachedStreamIsRefusedAsAnyOther(t *testing.T) {
+	w, s := newHTTPWith(t, true)
+	w.run()
+	resp := request(t, s.URL, `{"jsonrpc":"2.0","id":7,"method":"events/stream","params":{"name":"none",`+modernMeta+`}}`,
+		map[string]string{"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "events/stream"})
+	body, err := io.ReadAll(resp.Body)
+	if err != nil || resp.Header.Get("Content-Type") != "application/json" || !bytes.Contains(body, []byte(`"error"`)) {
+		t.Errorf("%s %s, %v; want an error as JSON", resp.Header.Get("Content-Type"), body, err)
+	}
+	w.halt()
+}
+
+// closings tells when streams end.
+type closings struct {
+	mcpevents.NopObserver
+	closed chan string
+}
+
+func (c closings) StreamClosed(eventType string) { c.closed <- eventType }
+
+// TestADetachedStreamEndsWithItsClient hangs up, and wants the server to notice although nothing is sent.
+func TestADetachedStreamEndsWithItsClient(t *testing.T) {
+	closed := closings{closed: make(chan string, 1)}
+	w := newWorld(t, newMemory(), mcpevents.SEP(), func(_ *mcpevents.Family, o *mcpevents.Options) { o.Observer = closed })
+	s := httptest.NewServer(mcpevents.NewHandler(w.srv, authenticateTest, &mcpevents.HandlerOptions{Detach: true}))
+	defer s.Close()
+	w.run()
+	resp := request(t, s.URL, `{"jsonrpc":"2.0","id":7,"method":"events/stream","params":{"name":"ticket.opened",`+modernMeta+`}}`,
+		map[string]string{"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "events/stream"})
+	if line, err := bufio.NewReader(resp.Body).ReadString('\n'); err != nil || !strings.Contains(line, NotifyActiveText) {
+		t.Fatalf("%q, %v", line, err)
+	}
+	_ = resp.Body.Close()
+	if got := <-closed.closed; got != "ticket.opened" {
+		t.Errorf("a stream of %s ended", got)
+	}
+	w.halt()
 }
 
 const NotifyActiveText = `"method":"notifications/events/active"`

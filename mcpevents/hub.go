@@ -18,6 +18,8 @@ type hub struct {
 	streams map[*stream]struct{}
 	byWho   map[string]int // open streams by principal
 	closed  bool
+
+	detached sync.WaitGroup // streams off the HTTP server; grows only while closed is false
 }
 
 // topicWait is what waits for one ledger.
@@ -180,3 +182,17 @@ func (h *hub) close() {
 	h.mu.Unlock()
 	h.end(func(*stream) *ending { return &ending{} })
 }
+
+// spawn runs fn on a goroutine that wait waits for, unless the hub is closed.
+func (h *hub) spawn(fn func()) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return false
+	}
+	h.detached.Go(fn)
+	return true
+}
+
+// wait returns when every stream off the HTTP server has ended. Call it after close.
+func (h *hub) wait() { h.detached.Wait() }
