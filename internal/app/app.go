@@ -20,6 +20,7 @@ import (
 	"github.com/herald-relay/herald/internal/config"
 	"github.com/herald-relay/herald/internal/credential"
 	"github.com/herald-relay/herald/internal/deviceapi"
+	"github.com/herald-relay/herald/internal/events"
 	"github.com/herald-relay/herald/internal/lifecycle"
 	"github.com/herald-relay/herald/internal/mcpapi"
 	"github.com/herald-relay/herald/internal/oauthapi"
@@ -28,6 +29,7 @@ import (
 	"github.com/herald-relay/herald/internal/telemetry"
 	"github.com/herald-relay/herald/internal/web"
 	"github.com/herald-relay/herald/internal/webapp"
+	"github.com/herald-relay/herald/mcpevents"
 )
 
 // App is one relay process. New takes what it needs, Run serves, Close gives everything back when Run was never called.
@@ -44,6 +46,8 @@ type App struct {
 	fresh    bool
 	sockets  bool
 	stopping chan struct{}
+	draining context.Context // ends when stopping is closed
+	drain    context.CancelFunc
 	ready    chan struct{}
 }
 
@@ -56,6 +60,8 @@ type Parts struct {
 	NoSockets bool
 	// Documents reads the descriptions of OAuth clients, instead of a client behind the address guard.
 	Documents *http.Client
+	// Agents is the way to the addresses of events, instead of the address guard.
+	Agents mcpevents.Egress
 }
 
 // New opens the store, makes what a fresh relay needs (data directory, secret, first person) and listens. Nothing is
@@ -67,7 +73,7 @@ func New(ctx context.Context, cfg config.Config, log *slog.Logger) (*App, error)
 // Assemble is New with some parts brought along. It owns them, also when it fails.
 func Assemble(ctx context.Context, cfg config.Config, log *slog.Logger, parts Parts) (*App, error) {
 	a := &App{cfg: cfg, log: log, listener: parts.Listener, sockets: !parts.NoSockets, stopping: make(chan struct{}), ready: make(chan struct{})}
-	c, err := openCore(ctx, cfg, log, parts.Store)
+	c, err := openCore(ctx, cfg, log, parts.Store, ways{events: parts.Agents})
 	if err != nil {
 		return nil, err
 	}
@@ -89,6 +95,7 @@ func Assemble(ctx context.Context, cfg config.Config, log *slog.Logger, parts Pa
 	a.origins = originsOf(cfg)
 	a.operator = &admin.Direct{Pairing: c.pairing, Origin: a.Origin}
 	c.mailbox.Stopping = a.stopping
+	a.draining, a.drain = context.WithCancel(context.WithoutCancel(ctx))
 	a.route()
 	return a, nil
 }
@@ -130,11 +137,15 @@ func (a *App) route() {
 		Health:  agentapi.Health{OK: true, Service: "herald-relay", Bundle: a.cfg.BundleHash, Dev: a.cfg.Dev},
 	}
 	a.devices = &deviceapi.API{
-		Auth: auth, Mailbox: c.mailbox, Pairing: c.pairing, OAuth: c.oauth, Meter: c.meter, Hub: c.hub, Origins: a.origins, Log: a.log,
+		Auth: auth, Mailbox: c.mailbox, Pairing: c.pairing, OAuth: c.oauth, Events: c.events, Meter: c.meter, Hub: c.hub, Origins: a.origins, Log: a.log,
 		Closed: func(reason string) { a.metrics.StreamClosed(reason) },
 	}
 	agents.Register(a.router)
-	(&mcpapi.API{Auth: auth, Agents: agents, Origins: a.origins, MaxBody: a.cfg.MaxBodyBytes}).Register(a.router)
+	endpoint := &mcpapi.API{Auth: auth, Agents: agents, Origins: a.origins, MaxBody: a.cfg.MaxBodyBytes, Stopping: a.draining}
+	if c.events != nil {
+		endpoint.Events, endpoint.Caller = c.events.Server(), events.Caller
+	}
+	endpoint.Register(a.router)
 	a.devices.Register(a.router)
 	webapp.Register(a.router)
 	(&oauthapi.API{
@@ -144,6 +155,7 @@ func (a *App) route() {
 	a.metrics.Streams(c.hub.Streams)
 	a.metrics.Waits(c.hub.Waits)
 	c.store.update = a.metrics.Update
+	c.watch.metrics = a.metrics
 }
 
 const (
@@ -187,7 +199,10 @@ func (a *App) Routes() []string { return a.router.Routes() }
 func (a *App) Handler() http.Handler { return a.router }
 
 // Close gives back what New took, for an App that never ran.
-func (a *App) Close() error { return errors.Join(a.listener.Close(), a.core.close()) }
+func (a *App) Close() error {
+	a.drain()
+	return errors.Join(a.listener.Close(), a.core.close())
+}
 
 // Run serves until ctx ends, then stops within the grace period: no new requests, waits answered, streams closed,
 // counters flushed, store closed. It returns nil after a clean stop.
@@ -196,6 +211,9 @@ func (a *App) Run(ctx context.Context) error {
 	g.Add("store", lifecycle.Func(a.holdCore))
 	g.Add("meter", a.core.meter)
 	g.Add("presence", a.core.hub)
+	if a.core.events != nil {
+		g.Add("events", a.core.events)
+	}
 	g.Add("sweep", &sweep.Sweeper{
 		Store: a.core.store, Mailbox: a.core.mailbox, Pairing: a.core.pairing, OAuth: a.core.oauth, Clips: a.core.clips,
 		CloseSilent: a.devices.CloseSilent, Swept: a.metrics.Swept, Log: a.log,
@@ -259,6 +277,7 @@ func (a *App) serve(ctx context.Context) error {
 	drain, cancel := lifecycle.Drain(ctx)
 	defer cancel()
 	close(a.stopping)
+	a.drain()
 	a.devices.CloseAll()
 	err := srv.Shutdown(drain)
 	<-failed // always http.ErrServerClosed after Shutdown

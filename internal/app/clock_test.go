@@ -57,7 +57,7 @@ func newServices(t *testing.T, st store.Store, change func(*config.Config)) *ser
 	cfg := config.Default()
 	cfg.Data, cfg.RelaySecret = t.TempDir(), "clock-secret-of-more-than-32-characters"
 	change(&cfg)
-	c, err := openCore(t.Context(), cfg, slog.New(slog.DiscardHandler), st)
+	c, err := openCore(t.Context(), cfg, slog.New(slog.DiscardHandler), st, ways{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/herald-relay/herald/internal/config"
 	"github.com/herald-relay/herald/internal/credential"
 	"github.com/herald-relay/herald/internal/egress"
+	"github.com/herald-relay/herald/internal/events"
 	"github.com/herald-relay/herald/internal/mailbox"
 	"github.com/herald-relay/herald/internal/oauth"
 	"github.com/herald-relay/herald/internal/pairing"
@@ -25,6 +26,7 @@ import (
 	"github.com/herald-relay/herald/internal/relay"
 	"github.com/herald-relay/herald/internal/sqlite"
 	"github.com/herald-relay/herald/internal/store"
+	"github.com/herald-relay/herald/mcpevents"
 )
 
 // DatabaseFile is the embedded database's name in the data directory.
@@ -40,11 +42,18 @@ type core struct {
 	mailbox *mailbox.Service
 	pairing *pairing.Service
 	oauth   *oauth.Service
+	events  *events.Service // nil when the store keeps none
 
+	watch     *observer
 	documents *http.Client // calls out, through the address guard
 }
 
-func openCore(ctx context.Context, cfg config.Config, log *slog.Logger, raw store.Store) (*core, error) {
+// ways are how the relay calls out.
+type ways struct {
+	events mcpevents.Egress // to agents' addresses; nil for the address guard
+}
+
+func openCore(ctx context.Context, cfg config.Config, log *slog.Logger, raw store.Store, out ways) (*core, error) {
 	if err := os.MkdirAll(cfg.Data, 0o700); err != nil {
 		return nil, fmt.Errorf("data directory: %w; choose another with --data, or make it writable", err)
 	}
@@ -55,17 +64,29 @@ func openCore(ctx context.Context, cfg config.Config, log *slog.Logger, raw stor
 		}
 		raw = opened
 	}
-	st := &observed{Store: raw, update: func(time.Duration, bool) {}}
-	secret, err := relaySecret(ctx, cfg, st)
+	secret, err := relaySecret(ctx, cfg, raw)
 	if err != nil {
-		return nil, errors.Join(err, st.Close())
+		return nil, errors.Join(err, raw.Close())
+	}
+	signer := credential.NewSigner(secret)
+	watch := &observer{}
+	replies, err := newEvents(cfg, log, raw, signer, out, watch)
+	if err != nil {
+		return nil, errors.Join(err, raw.Close())
+	}
+	st := &observed{Store: raw, update: func(time.Duration, bool) {}}
+	if replies != nil {
+		st.Store = events.Guard(raw, replies.Server())
 	}
 	files, err := clips.Open(filepath.Join(cfg.Data, "clips"))
 	if err != nil {
 		return nil, errors.Join(err, st.Close())
 	}
-	c := &core{store: st, clips: files, signer: credential.NewSigner(secret), hub: presence.New(st.Bus()), meter: allowance.NewMeter(st, log)}
+	c := &core{store: st, clips: files, signer: signer, events: replies, watch: watch, hub: presence.New(st.Bus()), meter: allowance.NewMeter(st, log)}
 	c.mailbox = &mailbox.Service{Store: st, Hub: c.hub, Meter: c.meter, Clips: files, Limits: limitsOf(cfg), Log: log}
+	if replies != nil {
+		c.mailbox.Events = replies
+	}
 	c.pairing = &pairing.Service{
 		Store: st, Hub: c.hub, Signer: c.signer, Clips: files, PairingSecret: cfg.PairingSecret.Reveal(), Log: log,
 		Limits: pairing.Limits{MaxDevices: cfg.MaxDevices, StartsPerHour: cfg.PairStartsPerHour, StartsInAll: cfg.PairStartsGlobalPerHour},
@@ -76,6 +97,24 @@ func openCore(ctx context.Context, cfg config.Config, log *slog.Logger, raw stor
 	}
 	c.readDocuments(egress.New(nil).Client())
 	return c, nil
+}
+
+// newEvents makes the events service, nil when the store keeps no events.
+func newEvents(cfg config.Config, log *slog.Logger, st store.Store, signer *credential.Signer, out ways, watch mcpevents.Observer) (*events.Service, error) {
+	if st.Events() == nil {
+		return nil, nil
+	}
+	if out.events == nil {
+		hosts, err := egress.ParseAllowlist(cfg.EventCallbackHosts)
+		if err != nil {
+			return nil, fmt.Errorf("EVENT_CALLBACK_HOSTS: %w", err)
+		}
+		out.events = egress.New(&egress.Options{Allowlist: hosts, Dev: cfg.Dev})
+	}
+	return events.New(st, events.Options{
+		Egress: out.events, Sealer: signer.Sealer("events"), Hosts: cfg.EventCallbackHosts, Log: log, Observer: watch,
+		Alone: cfg.Embedded(), Grace: cfg.Grace / 2,
+	})
 }
 
 // readDocuments sets by what client the descriptions of OAuth clients are read.
@@ -163,7 +202,7 @@ func OpenAdmin(ctx context.Context, cfg config.Config, log *slog.Logger) (admin.
 	if _, err := os.Stat(filepath.Join(cfg.Data, DatabaseFile)); cfg.Embedded() && errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("no relay keeps its data in %s; name the directory of yours with --data, or begin one there with herald serve", cfg.Data)
 	}
-	c, err := openCore(ctx, cfg, log, nil)
+	c, err := openCore(ctx, cfg, log, nil, ways{})
 	if err != nil {
 		return nil, err
 	}

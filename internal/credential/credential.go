@@ -110,6 +110,7 @@ func EqualText(a, b string) bool {
 //	"herald pair code"  stored hashes of pairing codes
 //	"herald address"    stored hashes of network addresses
 //	"herald grant"      tokens of a request for approval, and mailbox ids that lead nowhere
+//	"herald seal …"     encryption at rest, by purpose: see Sealer
 type Signer struct {
 	secret  []byte
 	pair    []byte

@@ -25,6 +25,7 @@ import (
 
 	"github.com/herald-relay/herald/internal/allowance"
 	"github.com/herald-relay/herald/internal/credential"
+	"github.com/herald-relay/herald/internal/events"
 	"github.com/herald-relay/herald/internal/fault"
 	"github.com/herald-relay/herald/internal/lifecycle"
 	"github.com/herald-relay/herald/internal/mailbox"
@@ -42,6 +43,7 @@ type API struct {
 	Mailbox *mailbox.Service
 	Pairing *pairing.Service
 	OAuth   *oauth.Service
+	Events  *events.Service // nil when the store keeps no events
 	Meter   *allowance.Meter
 	Hub     *presence.Hub
 	Origins *web.Origins
@@ -75,6 +77,9 @@ func (a *API) Register(rt *web.Router) {
 	rt.Handle("GET /v1/device/connectors", a.counted(a.connectors))
 	rt.Handle("DELETE /v1/device/connectors/{id}", a.counted(a.endConnector))
 	rt.Handle("GET /v1/device/audit", a.counted(a.audit))
+
+	rt.Handle("GET /v1/device/events", a.counted(a.events))
+	rt.Handle("DELETE /v1/device/events/subscriptions/{id}", a.counted(a.endSubscription))
 
 	rt.Handle("GET /v1/device/devices", a.counted(a.devices))
 	rt.Handle("POST /v1/device/prune", a.counted(a.prune))

@@ -31,8 +31,8 @@ var families = map[string]family{
 	"internal/strictjson": tool, "internal/egress": tool, "internal/lifecycle": tool, "internal/config": tool, "internal/telemetry": tool,
 	"internal/mailbox": service, "internal/presence": service, "internal/pairing": service, "internal/credential": service,
 	"internal/allowance": service, "internal/oauth": service, "internal/clips": service, "internal/sweep": service, "internal/payload": service,
-	"internal/catalog": service,
-	"internal/sqlite":  adapter, "internal/postgres": adapter,
+	"internal/catalog": service, "internal/events": service,
+	"internal/sqlite": adapter, "internal/postgres": adapter,
 	"internal/web": edge, "internal/agentapi": edge, "internal/mcpapi": edge, "internal/deviceapi": edge, "internal/oauthapi": edge, "internal/webapp": edge, "internal/admin": edge,
 	"internal/client": wire, "internal/conform": wire,
 	"internal/app": assembly,
@@ -68,6 +68,7 @@ var exceptions = map[[2]string]string{
 	{"internal/postgres", "mcpevents"}: "likewise",
 	{"internal/store", "mcpevents"}:    "a reply and its event are one transaction, so the contract hands out the library's view of it",
 	{"internal/mcpapi", "mcpevents"}:   "events are answered on the endpoint where tools are",
+	{"internal/events", "mcpevents"}:   "replies are events of the library",
 	{"internal/catalog", "mcpevents"}:  "a workspace's event types are event types of the library",
 	{"internal/cli", "internal/admin"}: "the command line is the other end of the operator's socket",
 }

@@ -12,8 +12,10 @@ import (
 // Record applies the report of device d. An unknown id is NotFound and is judged before the report itself.
 func (s *Service) Record(ctx context.Context, m relay.MailboxID, d relay.DeviceID, id relay.NotificationID, r relay.Receipt, now time.Time) error {
 	first := false
-	err := s.change(ctx, m, id, func(n *relay.Notification) (err error) {
-		first, err = n.Record(r, now)
+	err := s.change(ctx, m, id, func(tx store.Tx, n *relay.Notification) (err error) {
+		if first, err = n.Record(r, now); err == nil && first && s.Events != nil {
+			err = s.Events.Replied(tx, n)
+		}
 		return err
 	})
 	if err != nil {
@@ -23,25 +25,28 @@ func (s *Service) Record(ctx context.Context, m relay.MailboxID, d relay.DeviceI
 	if first {
 		kind = relay.HintReplied
 	}
+	if first && s.Events != nil {
+		s.Events.Wake(m)
+	}
 	s.Hub.Publish(relay.Hint{Kind: kind, Mailbox: m, Device: d, Notification: id})
 	return nil
 }
 
 // Acknowledge records that a device holds the notification. An unknown id is NotFound.
 func (s *Service) Acknowledge(ctx context.Context, m relay.MailboxID, id relay.NotificationID, now time.Time) error {
-	return s.change(ctx, m, id, func(n *relay.Notification) error {
+	return s.change(ctx, m, id, func(_ store.Tx, n *relay.Notification) error {
 		n.Acknowledge(now)
 		return nil
 	})
 }
 
-func (s *Service) change(ctx context.Context, m relay.MailboxID, id relay.NotificationID, fn func(*relay.Notification) error) error {
+func (s *Service) change(ctx context.Context, m relay.MailboxID, id relay.NotificationID, fn func(store.Tx, *relay.Notification) error) error {
 	return s.Store.Update(ctx, func(tx store.Tx) error {
 		n, err := tx.Notifications().Get(m, id)
 		if err != nil {
 			return unknownNotification(err)
 		}
-		if err := fn(&n); err != nil {
+		if err := fn(tx, &n); err != nil {
 			return err
 		}
 		return tx.Notifications().Save(n)

@@ -41,8 +41,18 @@ type Service struct {
 	Clips  *clips.Dir
 	Limits Limits
 	Log    *slog.Logger
+	// Events is told of first answers; nil when the store keeps no events.
+	Events Events
 	// Stopping is closed when the relay begins to stop: parked waits then end as if their time were up.
 	Stopping <-chan struct{}
+}
+
+// Events tells agents that the person answered.
+type Events interface {
+	// Replied is called within the transaction that stores the first answer to n.
+	Replied(tx store.Tx, n *relay.Notification) error
+	// Wake is called after it has committed.
+	Wake(m relay.MailboxID)
 }
 
 // Send accepts a notification from the agent p. duplicate tells that the key sent this notificationId within IDLife

@@ -1,8 +1,10 @@
 package mcpapi
 
 import (
+	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/herald-relay/herald/internal/agentapi"
@@ -24,6 +26,8 @@ type API struct {
 	Events *mcpevents.Server
 	// Caller is who a principal is to Events.
 	Caller func(credential.Principal) mcpevents.Caller
+	// Stopping ends when the relay begins to stop: open streams then end, and their clients come back to another process.
+	Stopping context.Context
 
 	events   *mcpevents.Endpoint
 	discover []byte // members of the result of server/discover
@@ -150,31 +154,11 @@ func (c *call) dispatch(w http.ResponseWriter, r *http.Request) error {
 		writeResult(w, c.m, initialized(c.m.params))
 	case c.m.method == "server/discover" && c.m.modern:
 		writeResult(w, c.m, c.discover)
-	case c.m.modern && c.events != nil && eventMethods[c.m.method]:
+	case c.m.modern && c.Events != nil && slices.Contains(mcpevents.Methods(), c.m.method):
 		return c.event(w, r)
 	default:
 		return noMethod(c.m)
 	}
-	return nil
-}
-
-// eventMethods are the methods of events that are served.
-var eventMethods = map[string]bool{
-	mcpevents.MethodList: true, mcpevents.MethodSubscribe: true, mcpevents.MethodUnsubscribe: true,
-	mcpevents.MethodPoll: true, mcpevents.MethodStream: true,
-}
-
-// event hands a message to the events engine. All methods but the one that lists count as reads of the key.
-func (c *call) event(w http.ResponseWriter, r *http.Request) error {
-	if c.m.method != mcpevents.MethodList {
-		if c.spent != nil {
-			return limited(c.spent)
-		}
-		if err := c.Agents.AllowRead(c.p, c.now); err != nil {
-			return limited(err)
-		}
-	}
-	c.events.ServeMessage(w, r, c.body, c.Caller(c.p))
 	return nil
 }
 

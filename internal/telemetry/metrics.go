@@ -36,6 +36,10 @@ const (
 	SweptConsents      = "consents" // requests for approval past retention
 	SweptAudit         = "audit"
 	SweptClips         = "clips"
+	SweptOverdue       = "event_overdue"       // deliveries of events past their deadline
+	SweptEvents        = "event_events"        // events past retention
+	SweptDeliveries    = "event_deliveries"    // likewise
+	SweptSubscriptions = "event_subscriptions" // likewise
 	SweptOther         = "other"
 )
 
@@ -49,6 +53,7 @@ type Metrics struct {
 	updatesFailed prometheus.Counter
 	closed        *prometheus.CounterVec
 	swept         *prometheus.CounterVec
+	events        events
 }
 
 // routeMetrics spare the lookup by label on each request.
@@ -88,7 +93,8 @@ func NewMetrics(build Build, routes []string) *Metrics {
 		StreamGone, StreamReplaced, StreamUnpaired, StreamSlow, StreamStopping, StreamOther)
 	m.swept = m.counters("herald_swept_total", "Records that sweeps removed or expired, by kind.", "kind",
 		SweptExpired, SweptNotifications, SweptUsage, SweptCodes, SweptMarks, SweptMailboxes, SweptRequests, SweptConsents,
-		SweptAudit, SweptClips, SweptOther)
+		SweptAudit, SweptClips, SweptOverdue, SweptEvents, SweptDeliveries, SweptSubscriptions, SweptOther)
+	m.addEvents()
 	return m
 }
 
@@ -172,7 +178,7 @@ func (m *Metrics) Swept(kind string, n int) {
 	}
 	switch kind {
 	case SweptExpired, SweptNotifications, SweptUsage, SweptCodes, SweptMarks, SweptMailboxes, SweptRequests, SweptConsents,
-		SweptAudit, SweptClips:
+		SweptAudit, SweptClips, SweptOverdue, SweptEvents, SweptDeliveries, SweptSubscriptions:
 	default:
 		kind = SweptOther
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/herald-relay/herald/internal/pgtest"
 	"github.com/herald-relay/herald/internal/sqlite"
 	"github.com/herald-relay/herald/internal/store"
+	"github.com/herald-relay/herald/mcpevents"
 )
 
 // Secret is the RELAY_SECRET of every test relay.
@@ -43,6 +44,8 @@ type Options struct {
 	Postgres bool
 	// Documents reads the descriptions of OAuth clients, instead of a client behind the address guard.
 	Documents *http.Client
+	// Agents is the way to the addresses of events, instead of the address guard.
+	Agents mcpevents.Egress
 }
 
 // Stores runs a test once on SQLite and once on PostgreSQL. The options it hands over are to be completed.
@@ -99,7 +102,7 @@ func New(t testing.TB, o Options) *Relay {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	parts := app.Parts{Store: r.openStore(o), Documents: o.Documents}
+	parts := app.Parts{Store: r.openStore(o), Documents: o.Documents, Agents: o.Agents}
 	if o.Pipes {
 		l := newPipeListener()
 		parts.Listener, r.dial, parts.NoSockets = l, l.Dial, true
