@@ -144,7 +144,7 @@ var doors = []door{
 	{"golang.org/x/term", []string{"internal/cli"}, "only commands know terminals"},
 	{"golang.org/x/sys", []string{"internal/cli", "internal/sqlite", "internal/clips", "internal/app", "bench"}, "system calls of files and limits"},
 	{"golang.org/x/crypto", []string{"internal/app"}, "certificates are got by the listener"},
-	{"golang.org/x/text", []string{"internal/cli"}, "only commands measure what they show"},
+	{"golang.org/x/text", []string{"internal/cli", "internal/webapp"}, "only what shows strangers' text measures and unfolds it"},
 	{"golang.org/x/sync", []string{"internal/app", "internal/postgres", "internal/sqlite", "internal/client", "internal/cli", "bench"}, "small helpers for goroutines"},
 	{"github.com/goccy/go-yaml", []string{"internal/catalog"}, "catalogs are the only files in YAML"},
 	{"github.com/google/jsonschema-go", []string{"mcpevents", "internal/conform"}, "schemas are the library's, and the checker's that judges by them alone"},

@@ -30,19 +30,20 @@ func (a *API) authorize(w http.ResponseWriter, r *http.Request) error {
 	}
 	p, err := readParams(r.URL.RawQuery)
 	if err != nil {
-		return problem(w, http.StatusBadRequest, "The link is broken", "Its parameters cannot be read. Go back to the app and connect again.")
+		return problem(w, http.StatusBadRequest, "The link is broken", "The app’s request cannot be read, so nobody was asked.", connectAgain)
 	}
 	if err := a.mayBegin(r, now); err != nil {
 		return tooMany(w, fault.From(err).Detail)
 	}
 	client, err := a.OAuth.Client(r.Context(), single(p, "client_id"), a.Origins.Address(r), now)
 	if err != nil {
-		return clientProblem(w, err)
+		return clientProblem(w, single(p, "client_id"), err)
 	}
 	redirect := single(p, "redirect_uri")
 	if !client.AllowsRedirect(redirect) {
 		return problem(w, http.StatusBadRequest, "The app’s return address is not registered",
-			"The app wants your browser sent to an address that it did not register. Nothing was allowed. Remove the connection in the app and add it again.")
+			"The app wants your browser sent to an address that it never registered. Nobody was asked, and nothing was allowed.",
+			"Remove the connection in the app and add it again. If you did not start this yourself, close the page.")
 	}
 	device, ok := deviceNumber(p)
 	if !ok || len(p.values["device"]) > 1 {
@@ -121,13 +122,17 @@ func sendTo(w http.ResponseWriter, status int, location string) {
 	w.WriteHeader(status)
 }
 
-func problem(w http.ResponseWriter, status int, title, text string) error {
-	webapp.ShowOutcome(w, status, webapp.OutcomePage{Kind: "problem", Title: title, Text: text})
+const connectAgain = "Go back to the app and connect again."
+
+func problem(w http.ResponseWriter, status int, title, text, then string) error {
+	webapp.ShowOutcome(w, status, webapp.OutcomePage{Kind: "problem", Title: title, Text: text, Then: then})
 	return nil
 }
 
+// tooMany shows what was counted and how long to wait, as the refusal says both.
 func tooMany(w http.ResponseWriter, detail string) error {
-	return problem(w, http.StatusTooManyRequests, "Too many requests", sentence(detail))
+	text, then, _ := strings.Cut(detail, "; ")
+	return problem(w, http.StatusTooManyRequests, "Too many requests", sentence(text), sentence(then))
 }
 
 // sentence makes a refusal's detail fit to be read on a page.
@@ -139,21 +144,27 @@ func sentence(detail string) string {
 }
 
 func noSuchDevice(w http.ResponseWriter) error {
-	return problem(w, http.StatusBadRequest, "There is no such device", "The app asks for a device that is not paired with this relay.")
+	return problem(w, http.StatusBadRequest, "There is no such device", "The app asks for a device that is not paired with this relay. Nobody was asked.",
+		"Correct the device’s number in the app’s settings, or leave it out, and connect again.")
 }
 
 func unreachable(w http.ResponseWriter) error {
-	return problem(w, http.StatusBadGateway, "The relay cannot do this now", "Its store does not answer. Wait a moment and try again.")
+	return problem(w, http.StatusBadGateway, "The relay cannot do this now", "Its store does not answer. Nothing was changed.", "Wait a moment and load this page again.")
 }
 
-func clientProblem(w http.ResponseWriter, err error) error {
+func clientProblem(w http.ResponseWriter, id string, err error) error {
+	const title = "This relay does not know the app"
+	const then = "Remove the connection in the app and add it again: the app then registers anew."
 	switch f := fault.From(err); {
 	case f.Code == "rate_limited":
 		return tooMany(w, f.Detail)
 	case unserved(err):
 		return unreachable(w)
+	case relay.ClientID(id).IsDocument():
+		return problem(w, http.StatusBadRequest, title, "The app describes itself at an address of its own, and that cannot be used: "+f.Detail+".",
+			"Tell whoever makes the app.")
 	default:
-		return problem(w, http.StatusBadRequest, "This relay does not know the app", sentence(f.Detail))
+		return problem(w, http.StatusBadRequest, title, "It registered elsewhere, or so long ago that it was forgotten. Nobody was asked.", then)
 	}
 }
 
@@ -161,11 +172,16 @@ func clientProblem(w http.ResponseWriter, err error) error {
 func (a *API) notBegun(w http.ResponseWriter, err error, p params, client relay.Client) error {
 	switch {
 	case errors.Is(err, oauth.ErrNoDevice):
-		return problem(w, http.StatusOK, "No device is paired yet", "Approvals are given on a paired device, and this relay has none. Pair one, then connect the app again.")
+		return problem(w, http.StatusOK, "No device is paired yet", "Approvals are given on a paired device, and this relay has none.",
+			"Get a pairing link from whoever runs the relay and pair a device with it. Then connect the app again.")
 	case errors.Is(err, oauth.ErrNoSuchDevice):
 		return noSuchDevice(w)
 	case errors.Is(err, oauth.ErrWhose):
-		webapp.ShowPerson(w, http.StatusOK, webapp.PersonPage{ClientName: client.Name, Fields: fields(p)})
+		page := webapp.PersonPage{ClientName: client.Name, Fields: fields(p)}
+		if p.get("person") != "" {
+			page.Problem = "That is only blanks. Type the handle."
+		}
+		webapp.ShowPerson(w, http.StatusOK, page)
 		return nil
 	case codeOf(err) == "rate_limited":
 		return tooMany(w, fault.From(err).Detail)
@@ -192,13 +208,17 @@ func showRequest(w http.ResponseWriter, status int, c relay.Consent, t oauth.Tar
 	page := webapp.ApprovalPage{
 		ClientName: c.ClientName, Origin: relay.RedirectHost(c.Redirect), ClientHost: hostOf(c.Client), Scopes: c.Scopes, RID: string(c.ID),
 		UserCode: c.UserCode, DeviceName: t.Name, Online: t.Online, Left: relay.MaxConsentAttempts - c.Attempts, Wrong: wrong,
-		Seconds: max(int(c.ExpiresAt.Sub(now).Seconds()), 0), CodeURL: "/authorize/code", DenyURL: "/authorize/deny",
+		Seconds: secondsLeft(c, now), CodeURL: "/authorize/code", DenyURL: "/authorize/deny",
 		StatusURL: "/authorize/status?rid=" + string(c.ID), WaitURL: waitPath + string(c.ID),
 	}
 	if c.Flow == relay.FlowDevice {
 		page.CodeURL, page.DenyURL = "/activate/approve", "/activate/deny"
 	}
 	webapp.ShowApproval(w, status, page, c.Redirect)
+}
+
+func secondsLeft(c relay.Consent, now time.Time) int {
+	return max(int(c.ExpiresAt.Sub(now).Seconds()), 0)
 }
 
 // showAgain shows a request that was begun before.
@@ -235,14 +255,15 @@ func (a *API) request(r *http.Request, rid string) (relay.Consent, error) {
 func requestProblem(w http.ResponseWriter, err error) error {
 	switch f := fault.From(err); {
 	case f.Kind == fault.NotFound:
-		return problem(w, http.StatusBadRequest, "There is no such request", "It is not one of this relay’s, or it is older than a day. Go back to the app and connect again.")
+		return problem(w, http.StatusBadRequest, "There is no such request", "It is not one of this relay’s, or it is older than a day.", connectAgain)
 	case f.Kind == fault.Gone:
 		webapp.ShowOutcome(w, http.StatusGone, outcomes[relay.Lapsed])
 		return nil
 	case f.Code == "rate_limited":
 		return tooMany(w, f.Detail)
 	case f.Code == "too_many_keys":
-		return problem(w, http.StatusTooManyRequests, "No room for one more", sentence(f.Detail))
+		return problem(w, http.StatusTooManyRequests, "No room for one more", sentence(f.Detail),
+			"End a connection that you do not need, by herald connectors revoke or in your Herald app. This request still waits: go back and approve it then.")
 	default:
 		return unreachable(w)
 	}
@@ -250,10 +271,13 @@ func requestProblem(w http.ResponseWriter, err error) error {
 
 // outcomes are how a request may have ended.
 var outcomes = map[relay.ConsentStatus]webapp.OutcomePage{
-	relay.Approved:   {Kind: "approved", Title: "Approved", Text: "The app may send you notifications now. You can close this page; herald connectors, or your Herald app, ends the connection whenever you like."},
-	relay.Denied:     {Kind: "denied", Title: "Denied", Text: "The app got no access. You can close this page."},
-	relay.Superseded: {Kind: "superseded", Title: "Asked again elsewhere", Text: "The app asked once more, or the request was decided for another device. This page’s request counts no longer; go on where you asked last."},
-	relay.Lapsed:     {Kind: "expired", Title: "Too late", Text: "Nobody decided within ten minutes, so the request ran out. Go back to the app and connect again."},
+	relay.Approved: {Kind: "approved", Title: "Approved", Text: "The app may send you notifications now, and read your answers to them.",
+		Then: "You can close this page and go on in the app. To end the connection later, run herald connectors revoke, or use your Herald app."},
+	relay.Denied: {Kind: "denied", Title: "Denied", Text: "The app got no access.",
+		Then: "You can close this page. If you did want to connect the app, begin again there."},
+	relay.Superseded: {Kind: "superseded", Title: "Asked again elsewhere", Text: "The app asked once more, or the request was decided for another device. " +
+		"This page’s request counts no longer.", Then: "Go on where you asked last. This page can be closed."},
+	relay.Lapsed: {Kind: "expired", Title: "Too late", Text: "Nobody decided within ten minutes, so the request ran out. The app got no access.", Then: connectAgain},
 }
 
 // resolve shows where a request stands, or sends the browser on to the client.
@@ -290,6 +314,9 @@ func (a *API) wait(w http.ResponseWriter, r *http.Request) error {
 type statusBody struct {
 	Status   relay.ConsentStatus `json:"status"`
 	Redirect string              `json:"redirect,omitempty"`
+	// For the page that waits: whether a device of the mailbox is connected, and how long there is to decide.
+	Online  *bool `json:"online,omitempty"`
+	Seconds *int  `json:"seconds,omitempty"`
 }
 
 // unknownStatus is told of a request that this relay never made, or made more than a day ago.
@@ -308,7 +335,15 @@ func (a *API) status(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return web.WriteJSON(w, http.StatusOK, statusBody{c.StatusAt(now), a.OAuth.Redirect(c, now)})
+	body := statusBody{Status: c.StatusAt(now), Redirect: a.OAuth.Redirect(c, now)}
+	if c.Open(now) {
+		target, err := a.OAuth.Target(r.Context(), c.ID, now)
+		if err != nil {
+			return err
+		}
+		body.Online, body.Seconds = &target.Online, new(secondsLeft(c, now))
+	}
+	return web.WriteJSON(w, http.StatusOK, body)
 }
 
 // enter takes the approval code that a person typed.

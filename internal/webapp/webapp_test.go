@@ -23,9 +23,12 @@ func get(t *testing.T, path string) *httptest.ResponseRecorder {
 	return w
 }
 
-var styleElement = regexp.MustCompile(`(?s)<style>(.*?)</style>`)
+var (
+	styleElement  = regexp.MustCompile(`(?s)<style>(.*?)</style>`)
+	scriptElement = regexp.MustCompile(`(?s)<script>(.*?)</script>`)
+)
 
-func TestPagesLoadNothingRunNothingAndCannotBeFramed(t *testing.T) {
+func TestPagesLoadNothingAndCannotBeFramed(t *testing.T) {
 	t.Parallel()
 	for _, path := range []string{"/", "/pair", "/pair?x=1"} {
 		w := get(t, path)
@@ -38,17 +41,21 @@ func TestPagesLoadNothingRunNothingAndCannotBeFramed(t *testing.T) {
 			t.Fatalf("%s has %d style elements, want one", path, len(styles))
 		}
 		sum := sha256.Sum256([]byte(styles[0][1]))
-		want := "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
-			"'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+		want := "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+		for _, script := range scriptElement.FindAllStringSubmatch(body, -1) {
+			sum := sha256.Sum256([]byte(script[1]))
+			want += "; script-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'; connect-src 'self'"
+		}
+		want += "; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
 		if got := w.Header().Get("Content-Security-Policy"); got != want {
 			t.Errorf("%s: policy = %s\nwant %s", path, got, want)
 		}
-		for name, value := range map[string]string{"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-cache"} {
+		for name, value := range map[string]string{"X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY", "Referrer-Policy": "no-referrer", "Cache-Control": "no-cache"} {
 			if got := w.Header().Get(name); got != value {
 				t.Errorf("%s: %s = %q, want %q", path, name, got, value)
 			}
 		}
-		if found := active.FindString(styleElement.ReplaceAllString(body, "")); found != "" {
+		if found := active.FindString(scriptElement.ReplaceAllString(styleElement.ReplaceAllString(body, ""), "")); found != "" {
 			t.Errorf("%s holds %q", path, found)
 		}
 		for _, must := range []string{"<!doctype html>", `lang="en"`, "<title>", "<h1", `name="viewport"`} {
@@ -59,7 +66,7 @@ func TestPagesLoadNothingRunNothingAndCannotBeFramed(t *testing.T) {
 	}
 }
 
-// active is whatever could run, load or send something.
+// active is whatever could run, load or send something, beside the one script of a page.
 var active = regexp.MustCompile(`(?i)<script|javascript:|\son[a-z]+\s*=|\ssrc=|<link|<iframe|<form|\sstyle=|/\*style\*/`)
 
 func TestOtherPathsAreNoPages(t *testing.T) {
