@@ -167,7 +167,7 @@ func (x *outside) cors(ctx context.Context) {
 		return
 	}
 	a := x.ask(ctx, question{method: "OPTIONS", path: "/mcp", header: map[string]string{"Origin": page,
-		"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization,content-type,mcp-protocol-version"}})
+		"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization,content-type,mcp-protocol-version,mcp-method,mcp-name"}})
 	fix := x.fix(advice{
 		general: "leave CORS to the relay: pass OPTIONS to it, and add no Access-Control headers of the proxy's own",
 		nginx:   "remove add_header Access-Control-… and any return 204 for OPTIONS", caddy: "remove header Access-Control-…", cloudflare: "no transform rule for Access-Control headers",
@@ -182,6 +182,10 @@ func (x *outside) cors(ctx context.Context) {
 			x.fail("cors", "a preflight does not allow the header "+name, fix)
 			return
 		}
+	}
+	if allowed != "*" && !strings.Contains(allowed, "mcp-method") {
+		x.warn("cors", "a preflight allows pages to be clients with sessions only: not the header mcp-method", "use a relay of a newer version")
+		return
 	}
 	a = x.ask(ctx, initialize.asked(map[string]string{"Origin": page}, ""))
 	if wrong := allows(a.header); wrong != "" {
