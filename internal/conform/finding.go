@@ -38,6 +38,14 @@ func owned(err error) error {
 	return err
 }
 
+// lean makes what kept a fact from being had a reason not to be able to judge another.
+func lean(err error) error {
+	if e, is := errors.AsType[*refused](err); is {
+		return cannot("%v", e)
+	}
+	return err
+}
+
 // refused is a fact that the server denied. To rules that lean on it, it is a reason not to be testable.
 type refused struct {
 	what string

@@ -58,7 +58,7 @@ func (r *run) delivery() (*arrival, error) {
 	return once(r, "delivery", func() (*arrival, error) {
 		s, err := r.main()
 		if err != nil {
-			return nil, err
+			return nil, lean(err)
 		}
 		list, err := r.emit(s, 1)
 		if err != nil {
@@ -104,6 +104,9 @@ func (r *run) deliveryIsJSON() error {
 }
 
 func (r *run) deliveryIsBound() error {
+	if _, err := r.named(); err != nil {
+		return err
+	}
 	return r.delivered("the granted id in X-MCP-Subscription-Id", func(s *sub, a *arrival) bool {
 		return a.header.Get("X-MCP-Subscription-Id") == s.id
 	})
@@ -174,7 +177,7 @@ func (t *retried) gap() time.Duration { return t.two.at.Sub(t.one.at) }
 func (r *run) retry() (*retried, error) {
 	return once(r, "retry", func() (*retried, error) {
 		if _, err := r.delivery(); err != nil {
-			return nil, err
+			return nil, lean(err)
 		}
 		s, _ := r.main()
 		s.respond(reply{status: 503})
@@ -229,6 +232,9 @@ func (r *run) later() (*retried, time.Duration, error) {
 
 // retryIsFresh compares how far apart attempts arrived with what their timestamps say, so that clocks may differ.
 func (r *run) retryIsFresh() error {
+	if r.deliveryIsSigned() != nil {
+		return cannot("deliveries are not signed; rule 504 looks at it")
+	}
 	t, _, err := r.later()
 	if err != nil {
 		if t, err = r.retry(); err != nil {
@@ -326,6 +332,9 @@ func (r *run) deliveryStays() error {
 func (r *run) secretIsReplaced() error {
 	if _, err := r.delivery(); err != nil {
 		return err
+	}
+	if r.deliveryIsSigned() != nil {
+		return cannot("deliveries are not signed; rule 504 looks at it")
 	}
 	s, _ := r.main()
 	next := r.secret(32)

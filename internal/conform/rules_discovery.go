@@ -137,10 +137,10 @@ func (r *run) legacyIsServed() error {
 
 // acknowledgesListChanged opens subscriptions/listen and looks at its first message.
 func (r *run) acknowledgesListChanged() error {
-	found, err := r.discovered()
-	if err != nil {
-		return err
+	if err := r.announces(true); err != nil {
+		return cannot("the capability is not there; rule 103 looks at it")
 	}
+	found, _ := r.discovered()
 	_, ext := places(found.result)
 	var capability object
 	_ = json.Unmarshal(ext, &capability) // what is no object promises nothing

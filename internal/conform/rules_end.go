@@ -44,7 +44,7 @@ func (r *run) terminated() (*stream, frame, error) {
 	}
 	s, err := r.watch()
 	if err != nil {
-		return nil, frame{}, err
+		return nil, frame{}, lean(err)
 	}
 	f, ok := s.await(r.ctx, 1, r.o.Wait, isMethod(notifyTerminated))
 	if !ok {

@@ -123,8 +123,19 @@ func (r *run) pollIsWhole() error {
 	return nil
 }
 
-func (r *run) pollTakesNoCursor() error {
+// empty leans on the first poll being empty.
+func (r *run) empty() error {
 	if _, err := r.bootstrap(); err != nil {
+		return err
+	}
+	if r.pollBeginsEmpty() != nil {
+		return cannot("the first poll is not empty; rule 702 looks at it")
+	}
+	return nil
+}
+
+func (r *run) pollTakesNoCursor() error {
+	if err := r.empty(); err != nil {
 		return err
 	}
 	a, err := r.polled(absent{}, nil)
@@ -169,7 +180,7 @@ func (r *run) pollTellsGap() error {
 }
 
 func (r *run) pollIgnoresAge() error {
-	if _, err := r.bootstrap(); err != nil {
+	if err := r.empty(); err != nil {
 		return err
 	}
 	a, err := r.polled(nil, params{"maxAgeMs": 3_600_000})
@@ -216,7 +227,7 @@ func (r *run) caught() (*catch, error) {
 	return once(r, "caught", func() (*catch, error) {
 		from, err := r.position()
 		if err != nil {
-			return nil, err
+			return nil, lean(err)
 		}
 		e, _ := r.target()
 		if err := r.trigger(e); err != nil {
@@ -349,6 +360,9 @@ func (r *run) pollIsBounded() error {
 	}
 	if !slices.Equal(ids(one.happened()), want[:1]) || string(one.result["hasMore"]) != "true" {
 		return one.but("the first of %v, and hasMore: true", want)
+	}
+	if r.pollGoesOn() != nil {
+		return cannot("there is no going on from a cursor; rule 716 looks at it")
 	}
 	two, err := r.polled(text(one.result["cursor"]), params{"maxEvents": 1})
 	if err != nil {

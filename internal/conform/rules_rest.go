@@ -157,7 +157,7 @@ func (r *run) eachControl(wrong func(a *arrival) (want string)) error {
 
 func (r *run) controlIsSigned() error {
 	return r.eachControl(func(a *arrival) string {
-		signed := slices.ContainsFunc(r.hooks, func(h *hook) bool { return a.verify(h.secret) })
+		signed := slices.ContainsFunc(r.secrets, a.verify)
 		_, timed := a.stamp()
 		if !signed || !timed || a.header.Get("X-MCP-Subscription-Id") == "" || !strings.HasPrefix(a.header.Get("webhook-id"), "msg_"+a.kind) {
 			return "the four headers, with a signature that holds and an id that begins with msg_ and the type"

@@ -165,7 +165,7 @@ func (r *run) pushed() (*push, error) {
 	return once(r, "pushed", func() (*push, error) {
 		s, err := r.watch()
 		if err != nil {
-			return nil, err
+			return nil, lean(err)
 		}
 		e, _ := r.target()
 		if err := r.trigger(e); err != nil {
@@ -230,6 +230,9 @@ func (r *run) streamGoesOn() error {
 		return err
 	}
 	defer s.close()
+	if r.activeIsWhole() != nil || r.pushedIsShaped() != nil {
+		return cannot("streams are not told apart from each other; rules 802 and 811 look at that")
+	}
 	if string(s.first(notifyActive).params["truncated"]) != "false" {
 		return s.but("active with truncated: false")
 	}

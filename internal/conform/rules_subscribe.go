@@ -151,9 +151,18 @@ func (r *run) saysTruncated() error {
 	return nil
 }
 
+// named is the main subscription, if it has an id.
+func (r *run) named() (*sub, error) {
+	s, err := r.main()
+	if err == nil && s.id == "" {
+		return nil, cannot("the subscription has no id; rule 301 looks at it")
+	}
+	return s, err
+}
+
 // sameID refreshes the main subscription by a call that is written in another way.
 func (r *run) sameID(change func(params) params) error {
-	s, err := r.main()
+	s, err := r.named()
 	if err != nil {
 		return err
 	}
@@ -202,7 +211,7 @@ func reversed(o map[string]json.RawMessage) json.RawMessage {
 }
 
 func (r *run) idIsOfAddress() error {
-	s, err := r.main()
+	s, err := r.named()
 	if err != nil {
 		return err
 	}

@@ -59,7 +59,7 @@ func (r *run) challenge() (*arrival, error) {
 	return once(r, "challenge", func() (*arrival, error) {
 		s, err := r.main()
 		if err != nil {
-			return nil, err
+			return nil, lean(err)
 		}
 		list, _ := s.of("verification")
 		if len(list) == 0 {
@@ -98,7 +98,11 @@ func (r *run) challengeIsBound() error {
 	if err != nil {
 		return err
 	}
-	if s, _ := r.main(); c.header.Get("X-MCP-Subscription-Id") != s.id {
+	s, err := r.named()
+	if err != nil {
+		return err
+	}
+	if c.header.Get("X-MCP-Subscription-Id") != s.id {
 		return c.but("X-MCP-Subscription-Id: " + quote(s.id))
 	}
 	return nil
@@ -281,6 +285,9 @@ func (r *run) failureLeavesNothing() error {
 	if t.err == nil {
 		return cannot("the verification did not fail; rule 407 looks at that")
 	}
+	if r.absentIsNotFound() != nil {
+		return cannot("what is not there is not NotFound; rule 604 looks at it")
+	}
 	a, err := r.end(&sub{hook: t.hook, event: t.event})
 	if err != nil {
 		return err
@@ -289,10 +296,10 @@ func (r *run) failureLeavesNothing() error {
 }
 
 func (r *run) refusesClosed() error {
-	s, err := r.main()
-	if err != nil {
+	if _, err := r.challenge(); err != nil {
 		return err
 	}
+	s, _ := r.main()
 	if r.o.Closed == "" {
 		return cannot("there is no address here that the server may call and nobody listens at")
 	}

@@ -69,7 +69,7 @@ func checkHere(t *testing.T, policy mcpevents.Policy, dialect conform.Dialect, w
 		URL: "https://" + serverHost + "/mcp", HTTP: net, Receiver: receiver, Closed: "https://closed.example.net/hook",
 		Authorize: func(h http.Header) { h.Set("Authorization", "Bearer good") },
 		Dialects:  []conform.Dialect{dialect}, Event: "ticket.opened", Arguments: json.RawMessage(`{"team":"a","urgent":true}`),
-		Wait: 3 * time.Hour, Limit: 1000 * time.Hour,
+		Wait: 10 * time.Minute, Limit: 1000 * time.Hour,
 		Trigger: func(ctx context.Context, name string) error {
 			e := mcpevents.Emission{Name: name, ID: fmt.Sprintf("t_%d", count.Add(1)), Subject: "a", Data: json.RawMessage(`{"ticket":"T-1"}`)}
 			if w.emit != nil {
