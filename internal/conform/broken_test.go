@@ -28,9 +28,11 @@ func TestBrokenServersFailTheRulesMeant(t *testing.T) {
 	var mu sync.Mutex
 	found := map[int]bool{}
 	t.Cleanup(func() {
-		t.Logf("%d of %d rules were failed by a mutant; not these: %v", len(found), len(conform.Rules()), missing(found))
+		if rest := missing(found); !slices.Equal(rest, []int{317}) && !t.Failed() { // the canary has a test of its own
+			t.Errorf("no mutant fails the rules %v, so they prove nothing", rest)
+		}
 	})
-	for _, m := range slices.Concat(answerMutants, subscribeMutants, deliveryMutants, pullMutants) {
+	for _, m := range slices.Concat(answerMutants, subscribeMutants, deliveryMutants, pullMutants, moreMutants) {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
 			policy, dialect, w := mcpevents.SEP(), conform.SEP, ways{}

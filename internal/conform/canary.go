@@ -1,6 +1,7 @@
 package conform
 
 import (
+	"io"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -11,6 +12,7 @@ type Canary struct {
 	listener net.Listener
 	hits     atomic.Int64
 	done     sync.WaitGroup
+	own      int64
 }
 
 // ListenCanary opens one.
@@ -33,6 +35,18 @@ func (c *Canary) count() {
 		c.hits.Add(1)
 		_ = conn.Close() // whoever called gets nothing
 	}
+}
+
+// strangers is how many others connected so far. It connects itself to know: whoever did before is counted by then.
+func (c *Canary) strangers() (int64, error) {
+	conn, err := net.Dial("tcp", c.listener.Addr().String())
+	if err != nil {
+		return 0, err
+	}
+	_, _ = io.Copy(io.Discard, conn) // until it was counted
+	_ = conn.Close()
+	c.own++
+	return c.hits.Load() - c.own, nil
 }
 
 // Close ends it.

@@ -78,7 +78,7 @@ func (r *run) target() (*eventType, error) {
 	return once(r, "target", func() (*eventType, error) {
 		c, err := r.list()
 		if err != nil {
-			return nil, err
+			return nil, lean(err)
 		}
 		var best *eventType
 		for i := range c.types {

@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -172,6 +173,23 @@ func (h *hook) await(ctx context.Context, kind string, n int, d time.Duration) [
 		case <-next:
 		case <-ctx.Done():
 			return list
+		}
+	}
+}
+
+// find waits for an event that is wanted, for at most d; nil is none.
+func (h *hook) find(ctx context.Context, wanted func(*arrival) bool, d time.Duration) *arrival {
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	for {
+		list, next := h.of("")
+		if i := slices.IndexFunc(list, wanted); i >= 0 {
+			return list[i]
+		}
+		select {
+		case <-next:
+		case <-ctx.Done():
+			return nil
 		}
 	}
 }

@@ -129,6 +129,9 @@ func (r *run) legacyIsServed() error {
 	if err != nil {
 		return err
 	}
+	if _, err := r.list(); err != nil {
+		return lean(err)
+	}
 	if listed.wantResult() != nil || len(listed.result["events"]) == 0 {
 		return listed.but("events, as initialize announced")
 	}

@@ -49,7 +49,8 @@ func checkHere(t *testing.T, policy mcpevents.Policy, dialect conform.Dialect, w
 	net := eventstest.NewNet()
 	catalog := tickets(t)
 	srv, err := mcpevents.New(memdriver.New(), []mcpevents.Family{{Name: "tickets", Policy: policy, Catalog: catalog}},
-		&mcpevents.Options{Egress: &outward{net, through(w.outward, net)}, ListChanged: true})
+		&mcpevents.Options{Egress: &outward{net, through(w.outward, net)}, ListChanged: true,
+			Engine: mcpevents.Engine{PollEvery: time.Hour}})
 	if err != nil {
 		t.Fatal(err)
 	}
