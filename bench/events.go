@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/herald-relay/herald/internal/sqlite"
@@ -177,12 +178,15 @@ func eventsDeliver(r *report, s scale) error {
 		out := newLoopback(receiver.addr, connections)
 		defer out.CloseIdleConnections()
 		count := s.deliveries
-		var bare, durable, rates []float64
+		var bare, durable, rates, cpu []float64
 		for round := range s.rounds + 1 { // the first warms up
+			idle := cpuTime()
 			b, err := postMany(out, count, func(int) error { return nil })
 			if err != nil {
 				return err
 			}
+			bareCPU := cpuTime() - idle
+			var ourCPU time.Duration
 			d, err := postDurably(out, count)
 			if err != nil {
 				return err
@@ -192,7 +196,9 @@ func eventsDeliver(r *report, s scale) error {
 				if err := e.emit(count / connections); err != nil {
 					return err
 				}
+				idle := cpuTime()
 				ours, err = e.deliverUntil(&e.done, count/connections*connections)
+				ourCPU = cpuTime() - idle
 				return err
 			})
 			if err != nil {
@@ -200,13 +206,22 @@ func eventsDeliver(r *report, s scale) error {
 			}
 			if round > 0 {
 				bare, durable, rates = append(bare, ours/b), append(durable, ours/d), append(rates, ours)
+				cpu = append(cpu, float64(ourCPU)/float64(bareCPU))
 			}
 		}
 		r.note("signed deliveries a second, outcomes stored", "%.0f", quantile(rates, 0.5))
 		r.note("signed deliveries to a bare client that stores nothing", "%.2f", quantile(bare, 0.5))
+		r.note("processor time of a signed delivery to that of a bare post", "%.2f", quantile(cpu, 0.5))
 		r.least("signed deliveries to a bare client that stores outcomes", quantile(durable, 0.5), 0.6, "")
 		return nil
 	})
+}
+
+// cpuTime is the processor time that this process has used.
+func cpuTime() time.Duration {
+	var u syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // postMany posts count bodies over the connections and calls stored with the number of each.

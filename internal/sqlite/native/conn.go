@@ -64,8 +64,21 @@ func Open(path string, flags int32, busy time.Duration) (*Conn, error) {
 		c.Close()
 		return nil, err
 	}
+	if rc := c.keepPlans(); rc != sqlite3.SQLITE_OK {
+		err := c.fail(rc, "keep plans")
+		c.Close()
+		return nil, err
+	}
 	c.Patience(busy)
 	return c, nil
+}
+
+// keepPlans has a statement planned once, by its text. Otherwise the library looks at the values of some arguments, such as
+// that of LIMIT, and so compiles the statement anew each time it is run.
+func (c *Conn) keepPlans() int32 {
+	args := libc.NewVaList(int32(1), uintptr(0))
+	defer libc.Xfree(c.tls, args)
+	return sqlite3.Xsqlite3_db_config(c.tls, c.db, sqlite3.SQLITE_DBCONFIG_ENABLE_QPSG, args)
 }
 
 // Patience sets how long a statement waits for a lock.

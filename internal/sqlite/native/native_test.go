@@ -150,3 +150,20 @@ func TestVersion(t *testing.T) {
 		t.Errorf("Version = %s, %d", text, number)
 	}
 }
+
+// TestAStatementIsCompiledOnce runs one whose plan could depend on its arguments.
+func TestAStatementIsCompiledOnce(t *testing.T) {
+	c := open(t)
+	if err := c.Exec("CREATE TABLE t (a INTEGER, b TEXT) STRICT"); err != nil {
+		t.Fatal(err)
+	}
+	for n := range int64(3) {
+		s := c.Prepare("SELECT b FROM t WHERE a > ? AND b LIKE ? ORDER BY a LIMIT ?").Int(n).Text("x%").Int(n)
+		if _, err := s.Exec(); err != nil {
+			t.Fatal(err)
+		}
+		if again := sqlite3.Xsqlite3_stmt_status(c.tls, s.handle, sqlite3.SQLITE_STMTSTATUS_REPREPARE, 0); again != 0 {
+			t.Errorf("run %d: the statement has been compiled anew %d times", n, again)
+		}
+	}
+}
