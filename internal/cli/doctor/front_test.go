@@ -33,6 +33,7 @@ func newHouse(t *testing.T) *house { return newPublicHouse(t, "") }
 // newPublicHouse is a house whose relay knows its public address.
 func newPublicHouse(t *testing.T, origin string) *house {
 	t.Helper()
+	testkit.OnSQLite(t) // what is looked at is the wire
 	public := func(c *config.Config) { c.Origin = origin }
 	h := &house{Relay: testkit.New(t, testkit.Options{Config: public}), net: eventstest.NewNet()}
 	h.device = h.Pair("desk")
