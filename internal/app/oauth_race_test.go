@@ -1,9 +1,10 @@
 package app_test
 
 import (
+	"net/http"
+	"net/netip"
 	"slices"
 	"strconv"
-	"sync/atomic"
 	"testing"
 
 	"github.com/herald-relay/herald/internal/config"
@@ -99,69 +100,107 @@ func ridOf(p page) string {
 	return ""
 }
 
-// TestNoTokenOutlivesItsRevocation races revocations with refreshes: whichever comes first, once the revocation was
-// answered no token of the approval works, whenever it was made.
+// TestNoTokenOutlivesItsRevocation races a thousand revocations, each with a refresh of its approval: whichever comes first,
+// once the revocation was answered no token of the approval works, whenever it was made.
 func TestNoTokenOutlivesItsRevocation(t *testing.T) {
 	testkit.Stores(t, func(t *testing.T, o testkit.Options) {
-		pairs := 1000
+		mailboxes := 100 // of ten approvals each: twelve may be asked for within an hour
 		if testing.Short() {
-			pairs = 100
+			mailboxes = 10
 		}
-		o.Config = func(c *config.Config) { c.RegisterPerHour, c.MaxDevices = 1000, 1000 }
+		o.Config = func(c *config.Config) {
+			c.RegisterPerHour, c.MaxDevices, c.TrustedProxies = 10000, 1000, []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+		}
 		r := testkit.New(t, o)
-		approvals := 20 // each is revoked at once with fifty refreshes
-		var refreshed, refused atomic.Int64
-		parallel(approvals, func(i int) { raceRevocation(t, r, i, pairs/approvals, &refreshed, &refused) })
-		t.Logf("%d refreshes came before their revocation, %d after", refreshed.Load(), refused.Load())
-		if refreshed.Load()+refused.Load() != int64(pairs) {
-			t.Errorf("%d refreshes of %d were answered", refreshed.Load()+refused.Load(), pairs)
+		var pairs []*racing
+		for n := range mailboxes {
+			d := r.Redeem(invite(t, r), "")
+			at, made := place(d), make([]*racing, 10)
+			for i := range made {
+				c := register(t, r, nil)
+				c.http.Transport = from{c.http.Transport, "192.0.2." + strconv.Itoa(n)} // no address may begin so many
+				made[i] = &racing{connector: c, device: d, held: c.exchange(t, approved(t, d, c.authorize(t, "device", at))), way: len(pairs) + i}
+			}
+			for i, k := range d.Call("GET", "/v1/device/keys", nil).Body["keys"].([]any) {
+				made[i].key = k.(map[string]any)["id"].(string)
+			}
+			pairs = append(pairs, made...)
 		}
+		counts := map[bool]int{}
+		for wave := range slices.Chunk(pairs, 250) { // one connection each, and files are limited
+			parallel(2*len(wave), func(i int) {
+				if i%2 == 0 {
+					wave[i/2].revoke()
+				} else {
+					wave[i/2].try(t)
+				}
+			})
+		}
+		for _, p := range pairs {
+			counts[p.made != ""]++
+			p.check(t)
+		}
+		t.Logf("%d refreshes came before their revocation, %d after", counts[true], counts[false])
 	})
 }
 
-func raceRevocation(t *testing.T, r *testkit.Relay, i, refreshes int, refreshed, refused *atomic.Int64) {
-	d := r.Redeem(invite(t, r), "")
-	c := register(t, r, nil)
-	held := c.exchange(t, approved(t, d, c.authorize(t, "device", place(d))))
-	made := make([]string, refreshes)
-	keys := d.Call("GET", "/v1/device/keys", nil).Body["keys"].([]any)
-	key := keys[0].(map[string]any)["id"].(string)
-	parallel(refreshes+1, func(n int) {
-		if n == refreshes/3 {
-			revokeSomehow(c, d, held, key, i)
-			return
-		}
-		if n > refreshes/3 {
-			n--
-		}
-		switch a := c.refresh(t, held.refresh); {
-		case a.Status == 200:
-			refreshed.Add(1)
-			made[n] = a.Text("access_token")
-		case a.Code() == "invalid_grant":
-			refused.Add(1)
-		default:
-			t.Errorf("refresh: %d %s", a.Status, a.Raw)
-		}
-	})
-	for _, token := range append(made, held.access) {
-		if token != "" && works(r, token) {
-			t.Errorf("approval %d: a token works after its revocation", i)
-		}
+// from makes requests seem to come from an address behind a trusted proxy.
+type from struct {
+	http.RoundTripper
+	address string
+}
+
+func (f from) RoundTrip(req *http.Request) (*http.Response, error) {
+	req = req.Clone(req.Context())
+	req.Header.Set("X-Forwarded-For", f.address)
+	return f.RoundTripper.RoundTrip(req)
+}
+
+// racing is an approval that is revoked and refreshed at once.
+type racing struct {
+	*connector
+	device *testkit.Device
+	held   tokens
+	key    string
+	way    int    // how it is revoked
+	made   string // the access token of the refresh, "" when it came too late
+}
+
+// revoke ends the approval in one of the ways there are.
+func (p *racing) revoke() {
+	var a testkit.Answer
+	switch p.way % 4 {
+	case 0:
+		a = p.post(p.device.T, "/revoke", values(nil, "client_id", p.id, "token", p.held.refresh))
+	case 1:
+		a = p.device.Call("DELETE", "/v1/device/keys/"+p.key, nil)
+	case 2:
+		a = p.device.Call("DELETE", "/v1/device/keys/"+p.key+"?purge=1", nil)
+	default:
+		a = p.device.Call("DELETE", "/v1/device/connectors/"+p.key, nil)
+	}
+	if a.Status != 200 {
+		p.device.T.Errorf("approval %d: revoke: %d %s", p.way, a.Status, a.Raw)
 	}
 }
 
-// revokeSomehow ends an approval in one of the ways there are.
-func revokeSomehow(c *connector, d *testkit.Device, held tokens, id string, way int) {
-	switch way % 4 {
-	case 0:
-		c.post(d.T, "/revoke", values(nil, "client_id", c.id, "token", held.refresh))
-	case 1:
-		d.Call("DELETE", "/v1/device/keys/"+id, nil)
-	case 2:
-		d.Call("DELETE", "/v1/device/keys/"+id+"?purge=1", nil)
-	default:
-		d.Call("DELETE", "/v1/device/connectors/"+id, nil)
+// try refreshes: with one of two outcomes.
+func (p *racing) try(t *testing.T) {
+	switch a := p.refresh(t, p.held.refresh); {
+	case a.Status == 200:
+		p.made = a.Text("access_token")
+	case a.Code() != "invalid_grant":
+		t.Errorf("approval %d: refresh: %d %s", p.way, a.Status, a.Raw)
+	}
+}
+
+func (p *racing) check(t *testing.T) {
+	t.Helper()
+	if works(p.Relay, p.held.access) || p.made != "" && works(p.Relay, p.made) {
+		t.Errorf("approval %d: a token works after its revocation", p.way)
+	}
+	if a := p.refresh(t, p.held.refresh); a.Code() != "invalid_grant" {
+		t.Errorf("approval %d: a refresh after the revocation: %d %s", p.way, a.Status, a.Raw)
 	}
 }
 
