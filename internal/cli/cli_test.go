@@ -402,6 +402,10 @@ func TestDoctorTakesNoTokenToAnotherRelay(t *testing.T) {
 	if met["Bearer hrd_mine"] || met["Bearer hrk_mine"] || len(met) == 0 {
 		t.Errorf("another relay met %v", met)
 	}
+	run(t, "doctor", relay.URL, "--profile", path, "--token", "hrk_given")
+	if met["Bearer hrd_mine"] || met["Bearer hrk_mine"] || !met["Bearer hrk_given"] {
+		t.Errorf("with a token given, another relay met %v", met)
+	}
 	t.Setenv("HERALD_RELAY", relay.URL+"/")
 	run(t, "doctor", relay.URL, "--profile", path)
 	if met["Bearer hrd_mine"] || !met["Bearer hrk_mine"] {

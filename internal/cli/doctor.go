@@ -17,7 +17,8 @@ import (
 
 type doctorCmd struct {
 	URL            string `arg:"" optional:"" help:"A relay to examine from outside alone; without it this machine is examined too."`
-	Token          string `placeholder:"FILE" help:"A file that holds an agent key or access token, - for standard input, to look behind the door. Without it HERALD_KEY_FILE or HERALD_KEY is used for the relay of HERALD_RELAY or the profile, and for no other."`
+	Token          string `placeholder:"TOKEN" help:"An agent key or access token, to look behind the door. Other users of this machine may see it; better is --token-file."`
+	TokenFile      string `placeholder:"FILE" help:"A file that holds it, - for standard input. Without either, HERALD_KEY_FILE or HERALD_KEY is used for the relay of HERALD_RELAY or the profile, and for no other."`
 	Callback       string `placeholder:"URL" help:"A public https address that leads to this machine; the relay is asked to call it, which is undone again. Needs a token."`
 	CallbackListen string `placeholder:"ADDR" help:"Where the callback arrives on this machine; 127.0.0.1:8788 by default."`
 	jsonFlag
@@ -36,8 +37,8 @@ Each finding is pass, note, warn or fail, with what was seen and what to change.
 
 Examples:
   herald doctor
-  herald doctor https://relay.example --token agent.key
-  herald doctor https://relay.example --token agent.key --callback https://me.example/hook
+  herald doctor https://relay.example --token-file agent.key
+  herald doctor https://relay.example --token-file agent.key --callback https://me.example/hook
   herald doctor --data /var/lib/herald --json`
 }
 
@@ -83,22 +84,24 @@ func (c *doctorCmd) tokens(w *World, t *doctor.Target, p profile.Profile) error 
 	if address != "" && address == p.Relay {
 		t.DeviceToken = p.Token
 	}
-	file := c.Token
+	file, token := c.TokenFile, strings.TrimSpace(c.Token)
 	known := address != "" && (address == p.Relay || address == strings.TrimSuffix(os.Getenv("HERALD_RELAY"), "/"))
-	if file == "" && known {
+	if file == "" && token == "" && known {
 		file = os.Getenv("HERALD_KEY_FILE")
 	}
-	if file == "" && (!known || os.Getenv("HERALD_KEY") == "") {
+	if file == "" && token == "" && (!known || os.Getenv("HERALD_KEY") == "") {
 		return nil
 	}
-	flags := agentFlags{KeyFile: file}
-	token, err := flags.key(w)
-	switch {
-	case err != nil:
-		return err
-	case strings.HasPrefix(token, "hrd_"):
+	if token == "" {
+		flags := agentFlags{KeyFile: file}
+		var err error
+		if token, err = flags.key(w); err != nil {
+			return err
+		}
+	}
+	if strings.HasPrefix(token, "hrd_") {
 		t.DeviceToken = token
-	default:
+	} else {
 		t.AgentToken = token
 	}
 	return nil

@@ -124,6 +124,11 @@ func (x *outside) calledBack(ctx context.Context) {
 	if x.opened != nil {
 		x.opened(l.Addr().String())
 	}
+	to := x.Callback
+	if u, err := url.Parse(to); err == nil && u.Port() == "0" { // whichever port is free
+		u.Host = l.Addr().String()
+		to = u.String()
+	}
 	c := &callback{secret: webhook.NewSecret()}
 	srv := &http.Server{Handler: c, ReadTimeout: answerWithin, WriteTimeout: answerWithin, MaxHeaderBytes: maxHeader}
 	var serving sync.WaitGroup
@@ -131,23 +136,23 @@ func (x *outside) calledBack(ctx context.Context) {
 	defer serving.Wait()
 	defer func() { _ = srv.Close() }()
 
-	id, out := x.subscribe(ctx, x.Callback, c.secret)
+	id, out := x.subscribe(ctx, to, c.secret)
 	calls, wrong := c.state()
 	switch {
 	case wrong != "":
 		x.fail("webhooks", "a call came, and does not verify: "+wrong, "something on the way changes the body or the headers; the clocks may differ too")
 	case id == "" && calls == 0:
-		x.fail("webhooks", "no call came to "+l.Addr().String()+"; the relay says: "+out.says(), "have "+x.Callback+" lead here; the relay calls public https addresses on port 443 only, and must be let out")
+		x.fail("webhooks", "no call came to "+l.Addr().String()+"; the relay says: "+out.says(), "have "+to+" lead here; the relay calls public https addresses on port 443 only, and must be let out")
 	case id == "":
 		x.fail("webhooks", "the call came and was answered; the relay says: "+out.says(), "let the answer pass to the relay as it is")
 	default:
 		x.pass("webhooks", "the relay called back, signed as it should be")
-		x.unsubscribe(ctx)
+		x.unsubscribe(ctx, to)
 	}
 }
 
-func (x *outside) unsubscribe(ctx context.Context) {
-	params, err := json.Marshal(map[string]any{"name": replyEvent, "delivery": map[string]string{"mode": "webhook", "url": x.Callback}})
+func (x *outside) unsubscribe(ctx context.Context, to string) {
+	params, err := json.Marshal(map[string]any{"name": replyEvent, "delivery": map[string]string{"mode": "webhook", "url": to}})
 	if err != nil {
 		return
 	}

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/herald-relay/herald/internal/config"
+	"github.com/herald-relay/herald/internal/testkit"
 	"github.com/herald-relay/herald/mcpevents"
 )
 
@@ -80,5 +82,20 @@ func TestACallbackNeedsItsPort(t *testing.T) {
 	r := h.examine(t, front, func(target *Target) { target.Callback = "http://" + taken.Addr().String() + "/hook" })
 	if !r.failed("webhooks") {
 		t.Errorf("a port that is taken:\n%s", show(r))
+	}
+}
+
+// TestARelayForDevelopmentCallsBack has the relay's own endpoint do it.
+func TestARelayForDevelopmentCallsBack(t *testing.T) {
+	testkit.OnSQLite(t)
+	dev := testkit.New(t, testkit.Options{Config: func(c *config.Config) { c.Dev = true }})
+	d := dev.Pair("desk")
+	r := &Report{}
+	Outside(t.Context(), r, Target{Address: dev.URL, AgentToken: d.Agent("bot").Token, Callback: "http://127.0.0.1:0/hook", Transport: &http.Transport{}})
+	if got := failures(t, r); len(got) > 0 || !strings.Contains(show(r), "pass webhooks: the relay called back") {
+		t.Errorf("failed: %v\n%s", got, show(r))
+	}
+	if list := d.Call("GET", "/v1/device/events", nil); string(list.Raw) != `{"restrictedTo":[],"subscriptions":[]}` {
+		t.Errorf("after the check: %s", list.Raw)
 	}
 }

@@ -181,7 +181,7 @@ func (x *outside) call(ctx context.Context, m message, good func(*rpcAnswer) boo
 // agent goes in with an agent's token.
 func (x *outside) agent(ctx context.Context) {
 	if x.AgentToken == "" {
-		x.note("token", "none was given: what an agent meets behind the door was not looked at (--token)")
+		x.note("token", "none was given: what an agent meets behind the door was not looked at (--token-file)")
 		return
 	}
 	if x.failed("authorization") {
