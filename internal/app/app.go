@@ -141,10 +141,8 @@ func (a *App) route() {
 		Closed: func(reason string) { a.metrics.StreamClosed(reason) },
 	}
 	agents.Register(a.router)
-	endpoint := &mcpapi.API{Auth: auth, Agents: agents, Origins: a.origins, MaxBody: a.cfg.MaxBodyBytes, Stopping: a.draining}
-	if c.events != nil {
-		endpoint.Events, endpoint.Caller = c.events.Server(), events.Caller
-	}
+	endpoint := &mcpapi.API{Auth: auth, Agents: agents, Origins: a.origins, MaxBody: a.cfg.MaxBodyBytes,
+		Events: c.events.Server(), Caller: events.Caller, Stopping: a.draining}
 	endpoint.Register(a.router)
 	a.devices.Register(a.router)
 	webapp.Register(a.router)
@@ -211,9 +209,7 @@ func (a *App) Run(ctx context.Context) error {
 	g.Add("store", lifecycle.Func(a.holdCore))
 	g.Add("meter", a.core.meter)
 	g.Add("presence", a.core.hub)
-	if a.core.events != nil {
-		g.Add("events", a.core.events)
-	}
+	g.Add("events", a.core.events)
 	g.Add("sweep", &sweep.Sweeper{
 		Store: a.core.store, Mailbox: a.core.mailbox, Pairing: a.core.pairing, OAuth: a.core.oauth, Clips: a.core.clips,
 		CloseSilent: a.devices.CloseSilent, Swept: a.metrics.Swept, Log: a.log,

@@ -42,7 +42,7 @@ type core struct {
 	mailbox *mailbox.Service
 	pairing *pairing.Service
 	oauth   *oauth.Service
-	events  *events.Service // nil when the store keeps none
+	events  *events.Service
 
 	watch     *observer
 	documents *http.Client // calls out, through the address guard
@@ -74,19 +74,13 @@ func openCore(ctx context.Context, cfg config.Config, log *slog.Logger, raw stor
 	if err != nil {
 		return nil, errors.Join(err, raw.Close())
 	}
-	st := &observed{Store: raw, update: func(time.Duration, bool) {}}
-	if replies != nil {
-		st.Store = events.Guard(raw, replies.Server())
-	}
+	st := &observed{Store: events.Guard(raw, replies.Server()), update: func(time.Duration, bool) {}}
 	files, err := clips.Open(filepath.Join(cfg.Data, "clips"))
 	if err != nil {
 		return nil, errors.Join(err, st.Close())
 	}
 	c := &core{store: st, clips: files, signer: signer, events: replies, watch: watch, hub: presence.New(st.Bus()), meter: allowance.NewMeter(st, log)}
-	c.mailbox = &mailbox.Service{Store: st, Hub: c.hub, Meter: c.meter, Clips: files, Limits: limitsOf(cfg), Log: log}
-	if replies != nil {
-		c.mailbox.Events = replies
-	}
+	c.mailbox = &mailbox.Service{Store: st, Hub: c.hub, Meter: c.meter, Clips: files, Events: replies, Limits: limitsOf(cfg), Log: log}
 	c.pairing = &pairing.Service{
 		Store: st, Hub: c.hub, Signer: c.signer, Clips: files, PairingSecret: cfg.PairingSecret.Reveal(), Log: log,
 		Limits: pairing.Limits{MaxDevices: cfg.MaxDevices, StartsPerHour: cfg.PairStartsPerHour, StartsInAll: cfg.PairStartsGlobalPerHour},
@@ -99,11 +93,8 @@ func openCore(ctx context.Context, cfg config.Config, log *slog.Logger, raw stor
 	return c, nil
 }
 
-// newEvents makes the events service, nil when the store keeps no events.
+// newEvents makes the events service.
 func newEvents(cfg config.Config, log *slog.Logger, st store.Store, signer *credential.Signer, out ways, watch mcpevents.Observer) (*events.Service, error) {
-	if st.Events() == nil {
-		return nil, nil
-	}
 	if out.events == nil {
 		hosts, err := egress.ParseAllowlist(cfg.EventCallbackHosts)
 		if err != nil {

@@ -43,7 +43,7 @@ type API struct {
 	Mailbox *mailbox.Service
 	Pairing *pairing.Service
 	OAuth   *oauth.Service
-	Events  *events.Service // nil when the store keeps no events
+	Events  *events.Service
 	Meter   *allowance.Meter
 	Hub     *presence.Hub
 	Origins *web.Origins

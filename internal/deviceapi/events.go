@@ -33,19 +33,16 @@ type subscribedKey struct {
 }
 
 func (a *API) events(w http.ResponseWriter, r *http.Request, p credential.Principal, now time.Time) error {
-	out := subscriptions{[]string{}, []subscription{}}
-	if a.Events != nil {
-		list, err := a.Events.List(r.Context(), p.Mailbox, now)
-		if err != nil {
-			return err
-		}
-		out.RestrictedTo = append(out.RestrictedTo, a.Events.Hosts()...)
-		for _, s := range list {
-			host, _, _ := strings.Cut(s.Host, ":")
-			out.Subscriptions = append(out.Subscriptions, subscription{ID: s.ID, Event: s.Event, Host: host,
-				Key: subscribedKey{s.Key.ID, s.Key.Name, s.Key.DisplayName}, CreatedAt: relay.Timestamp(s.CreatedAt),
-				Pending: s.Pending, LastError: s.LastError})
-		}
+	list, err := a.Events.List(r.Context(), p.Mailbox, now)
+	if err != nil {
+		return err
+	}
+	out := subscriptions{append([]string{}, a.Events.Hosts()...), []subscription{}}
+	for _, s := range list {
+		host, _, _ := strings.Cut(s.Host, ":")
+		out.Subscriptions = append(out.Subscriptions, subscription{ID: s.ID, Event: s.Event, Host: host,
+			Key: subscribedKey{s.Key.ID, s.Key.Name, s.Key.DisplayName}, CreatedAt: relay.Timestamp(s.CreatedAt),
+			Pending: s.Pending, LastError: s.LastError})
 	}
 	return web.WriteJSON(w, http.StatusOK, out)
 }
@@ -62,10 +59,8 @@ func (a *API) endSubscription(w http.ResponseWriter, r *http.Request, p credenti
 	if !is || len(digits) != 20 || !relay.IsHex(digits) {
 		return noSuchEndpoint()
 	}
-	if a.Events != nil {
-		if err := a.Events.End(r.Context(), p.Mailbox, id); err != nil {
-			return err
-		}
+	if err := a.Events.End(r.Context(), p.Mailbox, id); err != nil {
+		return err
 	}
 	return web.WriteJSON(w, http.StatusOK, removed{true, id})
 }

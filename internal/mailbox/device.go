@@ -13,7 +13,7 @@ import (
 func (s *Service) Record(ctx context.Context, m relay.MailboxID, d relay.DeviceID, id relay.NotificationID, r relay.Receipt, now time.Time) error {
 	first := false
 	err := s.change(ctx, m, id, func(tx store.Tx, n *relay.Notification) (err error) {
-		if first, err = n.Record(r, now); err == nil && first && s.Events != nil {
+		if first, err = n.Record(r, now); err == nil && first {
 			err = s.Events.Replied(tx, n)
 		}
 		return err
@@ -23,10 +23,8 @@ func (s *Service) Record(ctx context.Context, m relay.MailboxID, d relay.DeviceI
 	}
 	kind := relay.HintReceipt
 	if first {
-		kind = relay.HintReplied
-	}
-	if first && s.Events != nil {
 		s.Events.Wake(m)
+		kind = relay.HintReplied
 	}
 	s.Hub.Publish(relay.Hint{Kind: kind, Mailbox: m, Device: d, Notification: id})
 	return nil

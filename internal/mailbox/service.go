@@ -41,7 +41,7 @@ type Service struct {
 	Clips  *clips.Dir
 	Limits Limits
 	Log    *slog.Logger
-	// Events is told of first answers; nil when the store keeps no events.
+	// Events is told of first answers.
 	Events Events
 	// Stopping is closed when the relay begins to stop: parked waits then end as if their time were up.
 	Stopping <-chan struct{}

@@ -22,7 +22,7 @@ type API struct {
 	Agents  *agentapi.API // does what tools do, and counts what requests cost
 	Origins *web.Origins
 	MaxBody int // of a notification, icon apart
-	// Events answers the methods of events; nil offers none.
+	// Events answers the methods of events.
 	Events *mcpevents.Server
 	// Caller is who a principal is to Events.
 	Caller func(credential.Principal) mcpevents.Caller
@@ -38,11 +38,9 @@ const envelope = 16 << 10
 
 // Register adds the route.
 func (a *API) Register(rt *web.Router) {
-	if a.Events != nil {
-		a.events = mcpevents.NewEndpoint(a.Events, &mcpevents.HandlerOptions{
-			Info: mcpevents.Info{Name: "herald-relay", Title: "Herald cloud relay", Version: "1.1.0"}, ModernOnly: true,
-		})
-	}
+	a.events = mcpevents.NewEndpoint(a.Events, &mcpevents.HandlerOptions{
+		Info: mcpevents.Info{Name: "herald-relay", Title: "Herald cloud relay", Version: "1.1.0"}, ModernOnly: true,
+	})
 	a.discover = discovery(a.Events)
 	rt.Handle("POST /mcp", a.serve)
 	rt.Handle("POST /mcp/{$}", a.serve)
@@ -154,7 +152,7 @@ func (c *call) dispatch(w http.ResponseWriter, r *http.Request) error {
 		writeResult(w, c.m, initialized(c.m.params))
 	case c.m.method == "server/discover" && c.m.modern:
 		writeResult(w, c.m, c.discover)
-	case c.m.modern && c.Events != nil && slices.Contains(mcpevents.Methods(), c.m.method):
+	case c.m.modern && slices.Contains(mcpevents.Methods(), c.m.method):
 		return c.event(w, r)
 	default:
 		return noMethod(c.m)

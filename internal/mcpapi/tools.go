@@ -62,9 +62,7 @@ func initialized(params strictjson.Value) []byte {
 func discovery(events *mcpevents.Server) []byte {
 	supported, _ := json.Marshal(versions)
 	capabilities := map[string]any{"tools": struct{}{}}
-	if events != nil {
-		events.Capabilities(capabilities)
-	}
+	events.Capabilities(capabilities)
 	announced, err := json.Marshal(capabilities, json.Deterministic(true))
 	if err != nil {
 		panic("mcpapi: capabilities: " + err.Error())

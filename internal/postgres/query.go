@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -37,7 +38,11 @@ func (q *query) read(rows pgx.Rows) error {
 // check refuses arguments that the server would choke on, before they can spoil a shared transaction.
 func (q *query) check() error {
 	for _, a := range q.args {
-		if s, ok := a.(string); ok && !storable(s) {
+		texts, ok := a.([]string)
+		if s, single := a.(string); single {
+			texts, ok = []string{s}, true
+		}
+		if ok && slices.ContainsFunc(texts, func(s string) bool { return !storable(s) }) {
 			return fmt.Errorf("%s: a text holds NUL or invalid UTF-8", q.what)
 		}
 	}

@@ -89,6 +89,101 @@ TABLE entry_names (
     workspace bytea NOT NULL,
     name text COLLATE "C" NOT NULL
 );
+TABLE event_attempts (
+    subscription bigint NOT NULL,
+    sequence bigint NOT NULL,
+    number bigint NOT NULL,
+    started_at bigint,
+    elapsed_ms bigint NOT NULL,
+    status bigint NOT NULL,
+    manual boolean NOT NULL,
+    category text COLLATE "C" NOT NULL,
+    verdict text COLLATE "C" NOT NULL
+);
+TABLE event_deliveries (
+    subscription bigint NOT NULL,
+    sequence bigint NOT NULL,
+    cursor bigint NOT NULL,
+    tries bigint NOT NULL,
+    attempts bigint NOT NULL,
+    queued_at bigint,
+    due_at bigint,
+    deadline_at bigint,
+    settled_at bigint,
+    lease bigint NOT NULL,
+    leased boolean NOT NULL,
+    manual boolean NOT NULL,
+    state text COLLATE "C" NOT NULL,
+    reason text COLLATE "C" NOT NULL
+);
+TABLE event_lanes (
+    n bigint NOT NULL,
+    expires_at bigint,
+    parallel bigint NOT NULL,
+    strict boolean NOT NULL,
+    active boolean NOT NULL,
+    pending bigint NOT NULL DEFAULT 0,
+    oldest bigint NOT NULL DEFAULT 0,
+    due_at bigint,
+    host text COLLATE "C" NOT NULL
+) WITH (fillfactor=70);
+TABLE event_ledgers (
+    n bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+    newest bigint NOT NULL,
+    forgotten bigint NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    epoch text COLLATE "C" NOT NULL
+) WITH (fillfactor=50);
+TABLE event_subscriptions (
+    n bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+    start bigint NOT NULL,
+    created_at bigint,
+    refreshed_at bigint,
+    expires_at bigint,
+    changed_at bigint,
+    last_delivery bigint,
+    failing_since bigint,
+    throttled bigint,
+    window_at bigint,
+    parallel bigint NOT NULL,
+    tried bigint NOT NULL,
+    failed bigint NOT NULL,
+    strict boolean NOT NULL,
+    gap boolean NOT NULL,
+    id text COLLATE "C" NOT NULL,
+    key text COLLATE "C" NOT NULL,
+    family text COLLATE "C" NOT NULL,
+    principal text COLLATE "C" NOT NULL,
+    ledger text COLLATE "C" NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    url text COLLATE "C" NOT NULL,
+    host text COLLATE "C" NOT NULL,
+    label text COLLATE "C" NOT NULL,
+    dialect text COLLATE "C" NOT NULL,
+    state text COLLATE "C" NOT NULL,
+    reason text COLLATE "C" NOT NULL,
+    last_error text COLLATE "C" NOT NULL,
+    arguments bytea NOT NULL,
+    secrets bytea[] NOT NULL,
+    secrets_until bigint[] NOT NULL
+);
+TABLE event_verifications (
+    verified_at bigint NOT NULL,
+    principal text COLLATE "C" NOT NULL,
+    url text COLLATE "C" NOT NULL
+);
+TABLE events (
+    ledger bigint NOT NULL,
+    sequence bigint NOT NULL,
+    time bigint NOT NULL,
+    recorded_at bigint NOT NULL,
+    id text COLLATE "C" NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    subject text COLLATE "C" NOT NULL,
+    audience text COLLATE "C" NOT NULL,
+    data bytea NOT NULL,
+    meta bytea
+);
 TABLE gates (
     name text COLLATE "C" NOT NULL
 );
@@ -257,6 +352,23 @@ CONSTRAINT entries_recorded_at_check ON entries CHECK ((recorded_at >= 0));
 CONSTRAINT entries_sequence_check ON entries CHECK ((sequence > 0));
 CONSTRAINT entry_names_pkey ON entry_names PRIMARY KEY (workspace, name);
 CONSTRAINT entry_names_workspace_fkey ON entry_names FOREIGN KEY (workspace) REFERENCES workspaces(id);
+CONSTRAINT event_attempts_pkey ON event_attempts PRIMARY KEY (subscription, sequence, number);
+CONSTRAINT event_deliveries_check ON event_deliveries CHECK (((NOT leased) OR (state = 'pending'::text)));
+CONSTRAINT event_deliveries_pkey ON event_deliveries PRIMARY KEY (subscription, sequence);
+CONSTRAINT event_deliveries_state_check ON event_deliveries CHECK ((state = ANY (ARRAY['pending'::text, 'delivered'::text, 'dropped'::text, 'held'::text])));
+CONSTRAINT event_lanes_n_fkey ON event_lanes FOREIGN KEY (n) REFERENCES event_subscriptions(n) ON DELETE CASCADE;
+CONSTRAINT event_lanes_pending_check ON event_lanes CHECK ((pending >= 0));
+CONSTRAINT event_lanes_pkey ON event_lanes PRIMARY KEY (n);
+CONSTRAINT event_ledgers_check ON event_ledgers CHECK ((newest >= forgotten));
+CONSTRAINT event_ledgers_forgotten_check ON event_ledgers CHECK ((forgotten >= 0));
+CONSTRAINT event_ledgers_name_key ON event_ledgers UNIQUE (name);
+CONSTRAINT event_ledgers_pkey ON event_ledgers PRIMARY KEY (n);
+CONSTRAINT event_subscriptions_id_key ON event_subscriptions UNIQUE (id);
+CONSTRAINT event_subscriptions_key_key ON event_subscriptions UNIQUE (key);
+CONSTRAINT event_subscriptions_pkey ON event_subscriptions PRIMARY KEY (n);
+CONSTRAINT event_subscriptions_state_check ON event_subscriptions CHECK ((state = ANY (ARRAY['active'::text, 'suspended'::text, 'ended'::text])));
+CONSTRAINT event_verifications_pkey ON event_verifications PRIMARY KEY (principal, url);
+CONSTRAINT events_pkey ON events PRIMARY KEY (ledger, sequence);
 CONSTRAINT gates_pkey ON gates PRIMARY KEY (name);
 CONSTRAINT grants_consent_check ON grants CHECK ((octet_length(consent) = 36));
 CONSTRAINT grants_created_at_check ON grants CHECK ((created_at >= 0));
@@ -359,6 +471,33 @@ CREATE INDEX entries_name ON public.entries USING btree (workspace, name, sequen
 CREATE UNIQUE INDEX entries_pkey ON public.entries USING btree (workspace, sequence);
 CREATE INDEX entries_subject ON public.entries USING btree (workspace, subject, name, sequence);
 CREATE UNIQUE INDEX entry_names_pkey ON public.entry_names USING btree (workspace, name);
+CREATE UNIQUE INDEX event_attempts_pkey ON public.event_attempts USING btree (subscription, sequence, number);
+CREATE INDEX event_deliveries_due ON public.event_deliveries USING btree (subscription, due_at, sequence) WHERE (state = 'pending'::text);
+CREATE INDEX event_deliveries_leased ON public.event_deliveries USING btree (subscription, due_at, sequence) WHERE leased;
+CREATE INDEX event_deliveries_overdue ON public.event_deliveries USING btree (deadline_at) WHERE ((state = 'pending'::text) AND (deadline_at IS NOT NULL));
+CREATE UNIQUE INDEX event_deliveries_pkey ON public.event_deliveries USING btree (subscription, sequence);
+CREATE INDEX event_deliveries_settled ON public.event_deliveries USING btree (settled_at) WHERE (settled_at IS NOT NULL);
+CREATE INDEX event_deliveries_waiting ON public.event_deliveries USING btree (subscription, sequence) WHERE (state = 'pending'::text);
+CREATE INDEX event_lanes_due ON public.event_lanes USING btree (due_at, host) INCLUDE (n, expires_at) WHERE (due_at IS NOT NULL);
+CREATE UNIQUE INDEX event_lanes_pkey ON public.event_lanes USING btree (n);
+CREATE UNIQUE INDEX event_ledgers_name_key ON public.event_ledgers USING btree (name);
+CREATE UNIQUE INDEX event_ledgers_pkey ON public.event_ledgers USING btree (n);
+CREATE INDEX event_subscriptions_address ON public.event_subscriptions USING btree (url, principal);
+CREATE UNIQUE INDEX event_subscriptions_id_key ON public.event_subscriptions USING btree (id);
+CREATE UNIQUE INDEX event_subscriptions_key_key ON public.event_subscriptions USING btree (key);
+CREATE INDEX event_subscriptions_lapsing ON public.event_subscriptions USING btree (expires_at) WHERE ((state <> 'ended'::text) AND (expires_at IS NOT NULL));
+CREATE INDEX event_subscriptions_ledger ON public.event_subscriptions USING btree (ledger, id);
+CREATE INDEX event_subscriptions_over ON public.event_subscriptions USING btree (changed_at) WHERE (state = 'ended'::text);
+CREATE UNIQUE INDEX event_subscriptions_pkey ON public.event_subscriptions USING btree (n);
+CREATE INDEX event_subscriptions_principal ON public.event_subscriptions USING btree (principal, id);
+CREATE INDEX event_subscriptions_topic ON public.event_subscriptions USING btree (ledger, name, family, id);
+CREATE INDEX event_verifications_age ON public.event_verifications USING btree (verified_at);
+CREATE UNIQUE INDEX event_verifications_pkey ON public.event_verifications USING btree (principal, url);
+CREATE INDEX events_audience ON public.events USING btree (ledger, audience, sequence);
+CREATE UNIQUE INDEX events_id ON public.events USING btree (ledger, id);
+CREATE UNIQUE INDEX events_pkey ON public.events USING btree (ledger, sequence);
+CREATE INDEX events_recorded ON public.events USING btree (recorded_at, ledger);
+CREATE INDEX events_time ON public.events USING btree (ledger, "time", sequence);
 CREATE UNIQUE INDEX gates_pkey ON public.gates USING btree (name);
 CREATE INDEX grants_client ON public.grants USING btree (client);
 CREATE UNIQUE INDEX grants_pkey ON public.grants USING btree (mailbox, key);

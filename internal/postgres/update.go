@@ -85,6 +85,7 @@ type update struct {
 	member
 	scopes []string // what it owns, or has to own from the start of the next attempt
 	alone  bool     // it shares its transaction with nobody
+	within bool     // its events are those of a mailbox that it owns, so it need not be alone for them
 
 	boxes     facts[relay.MailboxID, *box] // mailboxes owned
 	held      []string                     // latches of everything owned

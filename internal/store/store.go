@@ -32,7 +32,7 @@ type Store interface {
 	Update(ctx context.Context, fn func(Tx) error) error
 	// Bus carries hints to other processes on the same database; nil when there can be none.
 	Bus() Bus
-	// Events is the same database as package mcpevents needs it; nil when the adapter keeps no events.
+	// Events is the same database as package mcpevents needs it.
 	Events() driver.Driver
 	// Ready reports whether the database answers.
 	Ready(ctx context.Context) error

@@ -32,7 +32,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"notifications", notificationCases}, {"admission", admissionCases}, {"sweeps", sweepCases},
 		{"usage", usageCases}, {"pairing", pairingCases}, {"marks", markCases}, {"model", modelCases},
 		{"clients", clientCases}, {"consents", consentCases}, {"grants", grantCases}, {"audit", auditCases},
-		{"workspaces", workspaceCases}, {"members", memberCases}, {"workspace keys", workspaceKeyCases}, {"entries", entryCases},
+		{"workspaces", workspaceCases}, {"members", memberCases}, {"workspace keys", workspaceKeyCases}, {"entries", entryCases}, {"events", eventCases},
 	}
 	for _, g := range groups {
 		t.Run(g.name, func(t *testing.T) {
