@@ -95,7 +95,18 @@ func (f *Faulty) Update(ctx context.Context, fn func(driver.Tx) error) error {
 // flowWrites bounds how many writes of a flow are failed, one run for each and for both failures.
 const flowWrites = 25
 
+// most is a bound for long and short runs: a life over a network takes half a second.
+func most(n int) int {
+	if testing.Short() {
+		return min(n, 6)
+	}
+	return n
+}
+
 const flowEvents = 5
+
+// pollEvery spares a database over a network the looks that find nothing: a life lasts a quarter of an hour.
+const pollEvery = 20 * time.Second
 
 // testFaults lets a server subscribe, emit, deliver, retry and end, once for each write and each failure.
 func testFaults(t *testing.T, open Open) {
@@ -103,9 +114,10 @@ func testFaults(t *testing.T, open Open) {
 		t.Run(name, func(t *testing.T) {
 			writes := 0
 			synctest.Test(t, func(t *testing.T) { writes = newFlow(t, open, p).live(0, 0) })
-			for n := 1; n <= min(writes, flowWrites); n++ {
+			for n := 1; n <= min(writes, most(flowWrites)); n++ {
 				for _, how := range []Failure{NotPersisted, Persisted} {
 					t.Run(fmt.Sprintf("write %d %s", n, how), func(t *testing.T) {
+						t.Parallel()
 						synctest.Test(t, func(t *testing.T) { newFlow(t, open, p).live(n, how) })
 					})
 				}
@@ -136,7 +148,8 @@ func newFlow(t *testing.T, open Open, p mcpevents.Policy) *flow {
 	net := eventstest.NewNet()
 	f := &flow{T: t, db: NewFaulty(open(t)), receiver: eventstest.NewReceiver(flowSecret), policy: p}
 	net.Handle("agent.example.com", f.receiver)
-	f.srv, err = mcpevents.New(f.db, []mcpevents.Family{{Name: "f", Policy: p, Catalog: catalog}}, &mcpevents.Options{Egress: net})
+	f.srv, err = mcpevents.New(f.db, []mcpevents.Family{{Name: "f", Policy: p, Catalog: catalog}},
+		&mcpevents.Options{Egress: net, Engine: mcpevents.Engine{PollEvery: pollEvery}})
 	if err != nil {
 		t.Fatal(err)
 	}

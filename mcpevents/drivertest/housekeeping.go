@@ -19,9 +19,10 @@ func testHousekeeping(t *testing.T, open Open) {
 	var want []string
 	writes := 0
 	synctest.Test(t, func(t *testing.T) { want, writes = newHousekeeping(t, open).live(0, 0) })
-	for n := 1; n <= writes; n++ {
+	for n := 1; n <= most(writes); n++ {
 		for _, how := range []Failure{NotPersisted, Persisted} {
 			t.Run(fmt.Sprintf("write %d %s", n, how), func(t *testing.T) {
+				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
 					got, _ := newHousekeeping(t, open).live(n, how)
 					if diff := cmp.Diff(want, got); diff != "" {
