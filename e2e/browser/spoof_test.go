@@ -64,6 +64,7 @@ func TestNamesAreClaimsAndNothingElse(t *testing.T) {
 			b.look("claim-" + n.picture)
 		}
 		r.decide("deny")
+		b.untilText("Back in the app") // else the page's way there crosses the next one's
 	}
 }
 
