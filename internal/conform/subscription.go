@@ -2,6 +2,7 @@ package conform
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"time"
 )
@@ -23,9 +24,7 @@ func (r *run) want(e *eventType, url, secret string) params {
 // with returns a copy of p with other members; a value of type absent leaves its member out.
 func (p params) with(name string, value any) params {
 	c := params{}
-	for k, v := range p {
-		c[k] = v
-	}
+	maps.Copy(c, p)
 	if c[name] = value; value == (absent{}) {
 		delete(c, name)
 	}

@@ -208,7 +208,7 @@ func (s workspaceKeys) Create(k ledger.Key) error {
 	if err := s.t.change(directory, q); err != nil || q.count > 0 {
 		return err
 	}
-	if _, err := (workspaces{s.t}).Get(k.Workspace); err != nil {
+	if _, err := workspaces(s).Get(k.Workspace); err != nil {
 		return err
 	}
 	return nameTaken("an active key of the workspace", k.Name)

@@ -41,14 +41,15 @@ func TestPagesLoadNothingAndCannotBeFramed(t *testing.T) {
 			t.Fatalf("%s has %d style elements, want one", path, len(styles))
 		}
 		sum := sha256.Sum256([]byte(styles[0][1]))
-		want := "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+		var want strings.Builder
+		want.WriteString("default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'")
 		for _, script := range scriptElement.FindAllStringSubmatch(body, -1) {
 			sum := sha256.Sum256([]byte(script[1]))
-			want += "; script-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'; connect-src 'self'"
+			want.WriteString("; script-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'; connect-src 'self'")
 		}
-		want += "; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
-		if got := w.Header().Get("Content-Security-Policy"); got != want {
-			t.Errorf("%s: policy = %s\nwant %s", path, got, want)
+		want.WriteString("; form-action 'none'; base-uri 'none'; frame-ancestors 'none'")
+		if got := w.Header().Get("Content-Security-Policy"); got != want.String() {
+			t.Errorf("%s: policy = %s\nwant %s", path, got, want.String())
 		}
 		for name, value := range map[string]string{"X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY", "Referrer-Policy": "no-referrer", "Cache-Control": "no-cache"} {
 			if got := w.Header().Get(name); got != value {

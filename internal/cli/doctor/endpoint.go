@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"regexp"
 	"slices"
@@ -39,9 +40,7 @@ var (
 
 func (m message) asked(header map[string]string, token string) question {
 	h := map[string]string{"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
-	for name, value := range header {
-		h[name] = value
-	}
+	maps.Copy(h, header)
 	params := m.params
 	if m.stateless {
 		h["MCP-Protocol-Version"], h["Mcp-Method"] = statelessRevision, m.method

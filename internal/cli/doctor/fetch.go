@@ -184,13 +184,14 @@ type advice struct{ general, nginx, caddy, cloudflare string }
 
 // fix words advice for the proxy that was recognised, else for all.
 func (x *outside) fix(a advice) string {
-	text := a.general
+	var text strings.Builder
+	text.WriteString(a.general)
 	for _, p := range []struct{ name, words string }{{"nginx", a.nginx}, {"Caddy", a.caddy}, {"Cloudflare", a.cloudflare}} {
 		if p.words != "" && (x.proxy == "" || x.proxy == p.name) {
-			text += "; " + p.name + ": " + p.words
+			text.WriteString("; " + p.name + ": " + p.words)
 		}
 	}
-	return text
+	return text.String()
 }
 
 // proxyOf recognises a proxy by what it says of itself.
