@@ -200,12 +200,17 @@ func TestMCPTellsStrangersWhereToSignIn(t *testing.T) {
 	}
 }
 
+// Public cases 124 and 131: clients that know one spelling only, and one that sends GET where its token should be refreshed.
+// Without a good token that is a challenge, with one it is 405.
 func TestMCPTakesPostAtItsTwoPaths(t *testing.T) {
 	t.Parallel()
 	r := testkit.New(t, testkit.Options{})
 	a := r.Pair("Mac").Agent("bot")
 	for _, path := range []string{"/mcp/", "/mcp?x=1", "/mcp/?y"} {
 		devOK(t, a.Call("POST", path, `{"jsonrpc":"2.0","id":1,"method":"ping"}`), 200, `{"jsonrpc":"2.0","id":1,"result":{}}`)
+	}
+	if got := r.Do("GET", "/mcp", "hra_"+strings.Repeat("0", 113), nil); got.Status != 401 || got.Header.Get("WWW-Authenticate") == "" {
+		t.Errorf("GET with a bad token: %d %s", got.Status, got.Raw)
 	}
 	for _, method := range []string{"GET", "DELETE"} {
 		got := a.Call(method, "/mcp", nil)
