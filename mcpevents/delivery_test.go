@@ -74,6 +74,7 @@ func TestRetriesKeepTheIDAndSignAnew(t *testing.T) {
 
 // TestOutcomes walks the table of contract b.8 under the three policies: how many posts the first event gets, whether the
 // second event arrives, and whether the subscription lives.
+// Public cases 46 and 47 are among the rows.
 func TestOutcomes(t *testing.T) {
 	policies := map[string]mcpevents.Policy{"sep": mcpevents.SEP(), "relay": mcpevents.Relay(), "ledger": mcpevents.Ledger()}
 	for _, c := range []struct {

@@ -17,6 +17,7 @@ import (
 	"github.com/herald-relay/herald/mcpevents/eventstest"
 )
 
+// Public case 49.
 func TestCapabilitiesStandInBothPlaces(t *testing.T) {
 	w := newWorld(t, newMemory(), mcpevents.SEP(), func(_ *mcpevents.Family, o *mcpevents.Options) { o.ListChanged = true })
 	c := map[string]any{"tools": map[string]any{}, "extensions": map[string]any{"other": 1}}

@@ -73,6 +73,7 @@ func TestPoll(t *testing.T) {
 	})
 }
 
+// Public case 51.
 func TestPollAnswersAnEmptyListAndNotNull(t *testing.T) {
 	w := newWorld(t, newMemory(), mcpevents.SEP(), nil)
 	raw, err := w.srv.Call(w.Context(), mcpevents.Request{Method: "events/poll", Params: rawMessage(`{"name":"ticket.opened"}`)})
@@ -81,6 +82,7 @@ func TestPollAnswersAnEmptyListAndNotNull(t *testing.T) {
 	}
 }
 
+// Public case 52.
 func TestPollWantsTheMode(t *testing.T) {
 	w := newWorld(t, newMemory(), mcpevents.SEP(), nil)
 	for _, name := range []string{"tick", "hook.only"} {
