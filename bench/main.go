@@ -32,6 +32,8 @@ var suites = []suite{
 	{"idle", benchIdle},
 	{"stored", benchStored},
 	{"polls", benchPolls},
+	{"mcp/status", mcpStatus},
+	{"mcp/waits", mcpWaits},
 	{"events/emit", eventsEmit},
 	{"events/deliver", eventsDeliver},
 	{"events/hang", eventsHang},

@@ -30,7 +30,7 @@ import (
 )
 
 // serveMode runs this program as the process that a benchmark measures: "serve-relay DIR", "serve-relay-tls DIR",
-// "serve-floor DIR", "serve-events DIR" or "serve-receiver DIR". It prints its address, frees memory when it gets SIGUSR1 and then prints its goroutines.
+// "serve-floor DIR", "serve-echo DIR", "serve-sdk DIR", "serve-events DIR" or "serve-receiver DIR". It prints its address, frees memory when it gets SIGUSR1 and then prints its goroutines.
 func serveMode(args []string) bool {
 	if len(args) != 2 || !strings.HasPrefix(args[0], "serve-") {
 		return false
@@ -46,6 +46,10 @@ func serveMode(args []string) bool {
 		err = serveRelay(ctx, args[1], false)
 	case "serve-relay-tls":
 		err = serveRelay(ctx, args[1], true)
+	case "serve-echo":
+		err = serveEcho(ctx)
+	case "serve-sdk":
+		err = serveSDK(ctx)
 	case "serve-events":
 		err = serveEvents(ctx, args[1])
 	case "serve-receiver":

@@ -298,8 +298,15 @@ func deliveries(addr string, streams []*stream, boxes []box) (times []time.Durat
 
 // benchPolls measures what parked long-polls cost, and that aborted ones leave nothing behind.
 func benchPolls(r *report, s scale) error {
+	return parkedWaits(r, s.polls, 20, "parked long-poll, resident", func(b box) []byte {
+		return request("GET", "/v1/replies/known?wait=60", b.key, nil)
+	})
+}
+
+// parkedWaits has that many agents wait by a request, weighs them, and sees that they leave nothing when they hang up.
+func parkedWaits(r *report, count int, most float64, what string, wait func(box) []byte) error {
 	return inTemp(func(dir string) error {
-		boxes, err := seed(dir, s.polls, 0)
+		boxes, err := seed(dir, count, 0)
 		if err != nil {
 			return err
 		}
@@ -319,7 +326,7 @@ func benchPolls(r *report, s scale) error {
 		if err != nil {
 			return err
 		}
-		parked, err := park(relay.addr, boxes)
+		parked, err := park(relay.addr, boxes, wait)
 		if err != nil {
 			return err
 		}
@@ -328,7 +335,7 @@ func benchPolls(r *report, s scale) error {
 		if err != nil {
 			return err
 		}
-		r.most("parked long-poll, resident", float64(after-before)/float64(len(boxes))/1024, 20, " KiB")
+		r.most(what, float64(after-before)/float64(len(boxes))/1024, most, " KiB")
 		for _, c := range parked {
 			_ = c.Close()
 		}
@@ -352,7 +359,7 @@ func (t *target) sendKnown(count int) error {
 	})
 }
 
-func park(addr string, boxes []box) ([]*conn, error) {
+func park(addr string, boxes []box, wait func(box) []byte) ([]*conn, error) {
 	list := make([]*conn, len(boxes))
 	return list, inParallel(len(boxes), func(i int) error {
 		c, err := dial(addr)
@@ -360,7 +367,7 @@ func park(addr string, boxes []box) ([]*conn, error) {
 			return err
 		}
 		list[i] = c
-		_, err = c.Write(request("GET", "/v1/replies/known?wait=60", boxes[i].key, nil))
+		_, err = c.Write(wait(boxes[i]))
 		return err
 	})
 }

@@ -148,7 +148,7 @@ var doors = []door{
 	{"golang.org/x/sync", []string{"internal/app", "internal/postgres", "internal/sqlite", "internal/client", "internal/cli", "bench"}, "small helpers for goroutines"},
 	{"github.com/goccy/go-yaml", []string{"internal/catalog"}, "catalogs are the only files in YAML"},
 	{"github.com/google/jsonschema-go", []string{"mcpevents", "internal/conform"}, "schemas are the library's, and the checker's that judges by them alone"},
-	{"github.com/modelcontextprotocol/go-sdk", []string{"mcpevents/gosdk"}, "only the glue to the SDK compiles it"},
+	{"github.com/modelcontextprotocol/go-sdk", []string{"mcpevents/gosdk", "bench"}, "only the glue to the SDK compiles it"},
 	{"github.com/google/go-cmp", []string{"internal/storetest", "internal/testkit", "internal/pgtest", "mcpevents/drivertest"}, "comparing is for tests"},
 	{"github.com/rogpeppe/go-internal", []string{"e2e", "internal/testkit"}, "scripts of the real binary are tests"},
 	{"go.uber.org/goleak", []string{"internal/testkit", "internal/storetest"}, "leak checks are tests"},
