@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"bufio"
 	"fmt"
 	"net/http"
 	"strings"
@@ -369,6 +370,48 @@ func TestACursorReplaysWhatCameAfterIt(t *testing.T) {
 			t.Errorf("%d deliveries after junk cursors", n)
 		}
 	})
+}
+
+// A stream that is open when its key is revoked ends then, not at its next sign of life.
+func TestAnOpenEventStreamEndsWithItsKey(t *testing.T) {
+	t.Parallel()
+	h := newHooked(t, testkit.Options{})
+	body := `{"jsonrpc":"2.0","id":7,"method":"events/stream","params":{"name":"notification.reply","cursor":null,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"extensions":{"io.modelcontextprotocol/events":{}}}}}}`
+	req, err := http.NewRequestWithContext(t.Context(), "POST", h.URL+"/mcp", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range map[string]string{"Authorization": "Bearer " + h.agent.Token, "Content-Type": "application/json",
+		"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "events/stream"} {
+		req.Header.Set(name, value)
+	}
+	res, err := h.HTTP.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	lines := bufio.NewScanner(res.Body)
+	next := func(want string) {
+		t.Helper()
+		for lines.Scan() {
+			if strings.Contains(lines.Text(), want) {
+				return
+			}
+			if strings.Contains(lines.Text(), "heartbeat") {
+				t.Errorf("a sign of life came before %s", want)
+			}
+		}
+		t.Fatalf("the stream ended before %s: %v", want, lines.Err())
+	}
+	next("notifications/events/active")
+	agentID, _ := h.answered(h.agent, map[string]any{})
+	next(agentID)
+	h.device.Call("DELETE", "/v1/device/keys/"+h.agent.ID, nil)
+	next("notifications/events/terminated")
+	next(`"id":7`)
+	if lines.Scan() && lines.Text() != "" {
+		t.Errorf("after its end the stream says %s", lines.Text())
+	}
 }
 
 func TestASEPClientPollsAndStreams(t *testing.T) {

@@ -122,8 +122,8 @@ type Config struct {
 	RegisterPerHour int `key:"REGISTER_PER_HOUR" as:"count"`
 
 	// EventCallbackHosts, when set, lists the only hosts that event subscriptions may call, separated by commas: public host
-	// names or public IP addresses, matched whole, no wildcards. It is checked now and takes effect with events, which
-	// this version does not have yet.
+	// names or public IP addresses, matched whole, no wildcards. A subscription to another is refused, and one that was made
+	// before is not called any more.
 	EventCallbackHosts []string `group:"Other" key:"EVENT_CALLBACK_HOSTS" as:"hosts"`
 
 	// BundleHash, when set, is shown as bundle by /health, so a deployment can tell which build answers.

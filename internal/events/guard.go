@@ -13,7 +13,8 @@ import (
 func isNotFound(err error) bool { return errors.Is(err, mcpevents.ErrNotFound) }
 
 // Guard returns st with one promise more: whoever revokes or removes a key within a transaction ends its subscriptions
-// and drops what waits for them. server need not run.
+// and drops what waits for them; and once that has committed, the streams of that key in this process end. Those in others
+// end at their next heartbeat. server need not run.
 func Guard(st store.Store, server *mcpevents.Server) store.Store { return guarded{st, server} }
 
 type guarded struct {
@@ -22,12 +23,23 @@ type guarded struct {
 }
 
 func (g guarded) Update(ctx context.Context, fn func(store.Tx) error) error {
-	return g.Store.Update(ctx, func(tx store.Tx) error { return fn(guardedTx{tx, g.server}) })
+	var revoked []string
+	err := g.Store.Update(ctx, func(tx store.Tx) error {
+		revoked = nil // fn may run more than once
+		return fn(guardedTx{tx, g.server, &revoked})
+	})
+	if err == nil {
+		for _, p := range revoked { // what streams to them ends now
+			g.server.Revoked(p)
+		}
+	}
+	return err
 }
 
 type guardedTx struct {
 	store.Tx
-	server *mcpevents.Server
+	server  *mcpevents.Server
+	revoked *[]string // principals
 }
 
 func (t guardedTx) People() store.People       { return guardedPeople{t.Tx.People(), t} }
@@ -36,6 +48,7 @@ func (t guardedTx) Keys() store.Keys           { return guardedKeys{t.Tx.Keys(),
 
 // end ends what a key subscribed to.
 func (t guardedTx) end(m relay.MailboxID, k relay.KeyID) error {
+	*t.revoked = append(*t.revoked, principal(m, k))
 	return t.server.RevokeTx(t.Tx.Events(), principal(m, k))
 }
 

@@ -18,7 +18,7 @@ const (
 const (
 	EndUnsubscribed = "unsubscribed"
 	EndGone         = "gone"    // the destination answered 410
-	EndRevoked      = "revoked" // by the person, or with the key
+	EndRevoked      = "revoked" // by the person; those that go with their key are not counted
 )
 
 // events are the numbers of package events.
