@@ -1,13 +1,11 @@
 package npm
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -17,23 +15,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// newMCP is newRelay for tests of POST /mcp. They wait for the page of routes to have it: a route is there when it is
-// documented, which internal/guard sees to.
-func newMCP(t *testing.T) *relay {
-	t.Helper()
-	routes, err := os.ReadFile("../../docs/wire/routes.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Contains(routes, []byte("`POST /mcp`")) {
-		t.Skip("SKIPPED: the relay has no POST /mcp yet")
-	}
-	return newRelay(t)
-}
-
 func TestTheConformanceSuiteOnTheRelay(t *testing.T) {
 	t.Parallel()
-	r := newMCP(t)
+	r := newRelay(t)
 	runScenarios(t, withCredential(t, r.mcp(), r.key), readConformance(t).Relay)
 }
 
@@ -56,7 +40,7 @@ func checkTools(t *testing.T, list []tool) {
 
 func TestTheOfficialClientsUseTheRelay(t *testing.T) {
 	t.Parallel()
-	r := newMCP(t)
+	r := newRelay(t)
 	for i, o := range officials {
 		t.Run(o.name, func(t *testing.T) {
 			s := start(t, o.script)
@@ -162,7 +146,7 @@ func (o official) checkEdges(t *testing.T, s *script) {
 // token, tools.
 func TestTheOfficialClientsAreApproved(t *testing.T) {
 	t.Parallel()
-	r := newMCP(t)
+	r := newRelay(t)
 	for _, o := range officials {
 		t.Run(o.name, func(t *testing.T) {
 			s := start(t, o.script)
@@ -190,7 +174,7 @@ const replyEvent = "notification.reply"
 // TestTheAISDKIsToldOfReplies is a cloud agent from end to end: it asks, goes away, and is called back.
 func TestTheAISDKIsToldOfReplies(t *testing.T) {
 	t.Parallel()
-	r := newMCP(t)
+	r := newRelay(t)
 	s := start(t, "ai-sdk")
 	var port int
 	s.must("listen", map[string]any{}, &port)
@@ -245,7 +229,7 @@ func (s *script) askAndBeTold(r *relay, sub, id string) {
 // TestTheInspectorUsesTheRelay runs the inspector's command line, as a person would who tries out a server.
 func TestTheInspectorUsesTheRelay(t *testing.T) {
 	t.Parallel()
-	r := newMCP(t)
+	r := newRelay(t)
 	for _, era := range []string{"legacy", "auto", "modern"} {
 		t.Run(era, func(t *testing.T) {
 			inspect := func(args ...string) (out string, code int) {
