@@ -260,6 +260,29 @@ func TestSubscriptionsEndWithTheirKey(t *testing.T) {
 	}
 }
 
+// A connector's subscriptions end with its approval: when its client is approved anew, and when the client gives its token back.
+func TestAConnectorsSubscriptionsEndWithItsApproval(t *testing.T) {
+	t.Parallel()
+	h := newHooked(t, testkit.Options{})
+	c := register(t, h.Relay, nil)
+	connect := func() tokens {
+		t.Helper()
+		held := c.exchange(t, approved(t, h.device, c.authorize(t)))
+		h.subscribe(&testkit.Agent{Relay: h.Relay, Token: held.access}, hookURL, "")
+		return held
+	}
+	connect()
+	first := h.listed()
+	held := connect()
+	if list := h.listed(); len(list) != 1 || fmt.Sprint(list) == fmt.Sprint(first) {
+		t.Errorf("after a new approval there are %v, before %v", list, first)
+	}
+	c.post(t, "/revoke", values(nil, "client_id", c.id, "token", held.refresh))
+	if list := h.listed(); len(list) != 0 {
+		t.Errorf("after the revocation there are %v", list)
+	}
+}
+
 func TestTheDeviceEndsSubscriptionsAsDocumented(t *testing.T) {
 	t.Parallel()
 	h := newHooked(t, testkit.Options{})
